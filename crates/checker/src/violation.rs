@@ -17,7 +17,7 @@ pub enum Violation {
         /// The cell.
         cell: String,
     },
-    /// Threads wait and nobody is left who could end it: a deadlock, a lost wake-up, or a wait that never ends.
+    /// Threads wait and no thread is left that could end it: a deadlock, a lost wake-up, or a wait that never ends.
     EndlessWait {
         /// Those who wait, and for what.
         waiting: Vec<(usize, String)>,
@@ -27,8 +27,8 @@ pub enum Violation {
         /// The thread.
         thread: usize,
     },
-    /// Threads go round for ever: they come back to the state in which they were, everybody who can move does, and nobody
-    /// gets anywhere.
+    /// Threads go round for ever: they come back to the state in which they were, every thread that can move does, and
+    /// none gets anywhere.
     Livelock {
         /// The threads.
         threads: Vec<usize>,
@@ -50,7 +50,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// [`Violation::EndlessWait`], whoever came to wait first.
+    /// [`Violation::EndlessWait`], whichever thread came to wait first.
     pub(crate) fn endless_wait(waiting: impl Iterator<Item = (usize, String)>) -> Self {
         let mut waiting = waiting.collect::<Vec<_>>();
         waiting.sort_unstable();
@@ -87,7 +87,7 @@ impl fmt::Display for Violation {
                     let comma = if number == 0 { "" } else { ", " };
                     write!(f, "{comma}thread {thread} {what}")?;
                 }
-                f.write_str(", and nobody is left who could end it")
+                f.write_str(", and no thread is left that could end it")
             }
             Self::EndlessPolling { thread } => {
                 write!(
@@ -101,7 +101,7 @@ impl fmt::Display for Violation {
                 write!(
                     f,
                     "livelock: {who} {names} {come} back to where the last steps began, and can go on so for ever, though \
-                     everybody who can move does"
+                     all threads that can move do"
                 )
             }
             Self::NodeAfterItsReturn { user, freed_by } => {

@@ -74,7 +74,7 @@ fn a_sleeper_with_a_deadline_ends_in_both_ways() {
     }
 }
 
-/// A lock that lets everybody in.
+/// A lock that lets every thread in.
 struct Open(U32);
 
 // SAFETY: a lock that does not exclude; only clients use it, which hand out no reference.

@@ -7,7 +7,7 @@ use machine::{Clock, Deadline, GaveUp, Home, Integer, Machine, Placed, Plan, Sle
 type U32 = <Checked as Machine>::U32;
 
 const WRITER: u32 = 1;
-/// A sleeper was woken and is on its way: releases wake nobody.
+/// A sleeper was woken and is on its way: releases wake no other sleeper.
 const WAKING: u32 = 2;
 const SLEEPING: u32 = 4;
 
@@ -102,7 +102,7 @@ fn left_by_one<const STALE: bool>(threads: usize, model: Model) -> Report {
             }
         });
         let end = lock.word.load(Relaxed);
-        // With somebody there whose wake-up it was, the wait that never ends is the finding.
+        // With another thread there whose wake-up it was, the wait that never ends is the finding.
         if threads > 2 || end & WAKING == 0 {
             Ok(())
         } else {

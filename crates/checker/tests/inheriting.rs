@@ -1,4 +1,4 @@
-//! The mutex whose owner inherits: it excludes, nobody who waits is forgotten whatever the kernel does, every ordering is
+//! The mutex whose owner inherits: it excludes, no waiter is forgotten whatever the kernel does, every ordering is
 //! needed, and mistakes in its use of the kernel's calls are found.
 
 use contend_checker::checked::{Accessed, Operation};
@@ -102,11 +102,11 @@ fn every_ordering_and_the_wake_up_are_needed() {
 
 /// What may be wrong with the use of the kernel's calls.
 const RIGHT: u8 = 0;
-/// The release does not look whether somebody waits.
+/// The release does not look whether a thread waits.
 const FORGETS_WAITERS: u8 = 1;
 /// A waiter is content with any answer of the kernel.
 const IGNORES_DENIAL: u8 = 2;
-/// The release checks whether somebody waits, then frees the word: two steps.
+/// The release checks whether a thread waits, then frees the word: two steps.
 const CHECKS_FIRST: u8 = 3;
 
 struct Mistaken<const HOW: u8> {

@@ -428,7 +428,7 @@ fn arrays_offsets_and_sizes_are_one_location_each() {
         "X86_64 A\n{ 0:rax=0x1122334455667788; }\n P0 ;\n movb $1,%al ;\n movq %rax,%rbx ;\n movl %eax,%ecx ;\n\
                  exists (0:rbx=0x1122334455667701 /\\ 0:rcx=0x55667701)"
     ));
-    // Two halves of a word are two locations, if nobody wants the whole.
+    // Two halves of a word are two locations, if no access wants the whole.
     assert!(tso("X86 A\n{ }\n P0 ;\n MOVW [x],$1 ;\n MOVW [x+2],$2 ;\nexists (x=1)"));
     let refused = |text: &str| {
         let error = Test::parse(text).expect_err(text);

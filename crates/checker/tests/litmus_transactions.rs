@@ -235,7 +235,7 @@ fn a_block_within_another_is_a_part_of_it() {
                 P1 (int* x) { int r0 = *x; }";
     let (nested, flat) = (c(nested, "1:r0=2 \\/ 1:r0=1"), c(flat, "true"));
     assert_eq!(nested.program, flat.program);
-    // As steps, by whoever builds a program without text.
+    // As steps, by a caller that builds a program without text.
     let mut by_steps = flat.program.clone();
     by_steps.threads[0]
         .splice(2..3, [Step::Begin { aborted: None }, flat.program.threads[0][2].clone(), Step::Commit]);

@@ -17,12 +17,12 @@ fn by_states(model: Model, client: &dyn Fn() -> Result<(), String>) -> Report {
     explore(&Exploration { search: Search::States, ..Exploration::of(model) }, client)
 }
 
-/// Threads count themselves in, and whoever was first has the lock; the others count themselves out and try again. With
-/// `WAITS` they wait until nobody is counted before. Without, two of them keep each other out for ever after the holder
-/// has left.
+/// Threads count themselves in, and the thread that was first has the lock; the others count themselves out and try again.
+/// With `WAITS` they wait until no thread is counted before. Without, two of them keep each other out for ever after the
+/// holder has left.
 struct CountedIn<const WAITS: bool>(U32);
 
-// SAFETY: it excludes: whoever adds the first one has the lock until it takes it away.
+// SAFETY: it excludes: the thread that adds the first 1 has the lock until it takes that away.
 unsafe impl<const WAITS: bool> RawLock<Checked> for CountedIn<WAITS> {
     const NEW: Self = Self(U32::ZERO);
 

@@ -98,7 +98,7 @@ fn a_loop_that_reads_one_location_ends_as_a_wait_does() {
     assert!(states > 6_000, "{states} states: most programs wait for ever");
 }
 
-/// A loop that reads both locations until they differ, and counts its iterations where somebody reads the count, or nobody does.
+/// A loop that reads both locations until they differ, and counts its iterations if that is wanted.
 fn waits_for_two(random: &mut Random, counting: bool) -> Program {
     let mut program = Program { memory: vec![0; LOCATIONS as usize], ..Program::default() };
     let load = |register, location| Step::Load {

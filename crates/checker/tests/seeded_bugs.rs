@@ -202,7 +202,7 @@ fn clh_that_reuses_its_own_node_is_found() {
 }
 
 /// A mutex that sleeps: 0 free, 1 held, 2 held with sleepers. With `FORGETS` a thread that has slept takes the lock
-/// as if nobody else slept, so that the second wake-up is never sent.
+/// as if no other thread slept, so that the second wake-up is never sent.
 struct FutexMutex<const FORGETS: bool> {
     word: U32,
 }

@@ -8,7 +8,7 @@ use locks::catalogue::ELIDED;
 use locks::{Elidable, Elided, LazySubscription, RawLock, RawRwLock, RetryWhenFree, Rw, Tas};
 use machine::Ordering::Relaxed;
 use machine::transaction::{Cause, LOCK_HELD};
-use machine::{Abort, Home, Integer, Machine, Placed, PlainCell, Plan, Word};
+use machine::{Abort, Home, Integer, Machine, Placed, PlainCell, Plan, Timeout, Word};
 use workloads::client::{self, ClientKind, Shape};
 
 type Word32 = <Checked as Machine>::U32;
@@ -71,6 +71,45 @@ fn a_thread_that_ends_inside_a_transaction_is_wrong() {
     }
 }
 
+/// Both are system calls, which abort on hardware, and between which others would see half of the transaction.
+#[test]
+fn nobody_sleeps_or_wakes_others_in_a_transaction() {
+    for model in MODELS {
+        let found = outcomes(model, &|| {
+            let (sleeps_on, came_past, seen) = (word(), word(), word());
+            Checked::run(&Plan::threads(2), &|thread| {
+                let ended = transaction(|| {
+                    came_past.fetch_add(1, Relaxed);
+                    if thread == 0 {
+                        Checked::sleep_while(&sleeps_on, 0, Timeout::NONE);
+                    } else {
+                        sleeps_on.store(1, Relaxed);
+                        Checked::wake(&raw const *sleeps_on, 1);
+                    }
+                });
+                seen.fetch_add(u32::from(ended.is_ok()), Relaxed);
+            });
+            (came_past.load(Relaxed), seen.load(Relaxed))
+        });
+        assert_eq!(found, [(0, 0)], "{model:?}");
+    }
+}
+
+/// Of the locks within each other some are elided, and others held in earnest and slept for.
+#[test]
+fn elided_locks_that_sleep_may_be_held_within_each_other() {
+    let shape = Shape { threads: 2, acquisitions: 2 };
+    for lock in ["elided:glibc-mutex", "elided:futex"] {
+        for model in [Model::Sc, Model::Tso] {
+            let report = explored(model, &|| {
+                let ran = client::run::<Checked>(lock, ClientKind::Nested, shape).expect("the lock is taken");
+                ran.map(drop).map_err(|wrong| wrong.to_string())
+            });
+            assert!(report.counterexample.is_none(), "{lock} under {model:?}: {:?}", report.counterexample);
+        }
+    }
+}
+
 #[test]
 fn what_commits_takes_effect_at_once_for_plain_accesses_too() {
     for model in MODELS {
@@ -125,7 +164,7 @@ fn transactions_have_an_order() {
             Checked::run(&Plan::threads(2), &|thread| {
                 words[thread].store(1, Relaxed);
                 let other = &words[1 - thread];
-                // Whoever aborts reads for itself, behind a fence.
+                // A thread that aborts would read for itself, behind a fence: the 2 stands for any value.
                 let read = transaction(|| other.load(Relaxed)).unwrap_or(2);
                 seen[thread].store(read, Relaxed);
             });

@@ -1,4 +1,5 @@
-//! Condition variable, semaphore, barrier and once: nobody sleeps for ever, nobody goes on too early, and every ordering is needed.
+//! Condition variable, semaphore, barrier and once: no thread sleeps for ever, none goes on too early, and every ordering is
+//! needed.
 
 use contend_checker::checked::{Accessed, Operation};
 use contend_checker::{Checked, Exploration, Model, Mutation, Report, Search, Violation, explore};

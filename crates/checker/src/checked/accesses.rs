@@ -313,7 +313,7 @@ impl Session {
             self.leave();
         }
         let Some(thread) = self.thread() else {
-            panic!("the client's own thread {what}, but it is alone and nobody ends that");
+            panic!("the client's own thread {what}, but it is alone, and no thread ends that");
         };
         let scheduled = self.with(|state| {
             state.engine().wait(thread, &reads.list[..reads.count], timed, what);

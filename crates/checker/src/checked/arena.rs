@@ -31,7 +31,7 @@ const UNNAMED: LocationId = LocationId::MAX;
 pub(super) struct NodeLocations {
     /// Its freeing and taking.
     pub(super) life: LocationId,
-    /// The flag by which its pool knows whether somebody has it.
+    /// The flag by which its pool knows whether a thread has it.
     pub(super) taken: LocationId,
 }
 
@@ -210,7 +210,7 @@ impl ClientMemory {
         (self.at(self.pools[known].start + number * LINE_BYTES), locations)
     }
 
-    /// The flags by which pools know whether somebody has a node.
+    /// The flags by which pools know whether a thread has a node.
     pub(super) fn taken(&self) -> impl Iterator<Item = LocationId> {
         self.pools.iter().flat_map(|pools| &pools.nodes).flatten().map(|node| node.taken)
     }

@@ -157,7 +157,7 @@ impl Table<'_> {
             if let Some(previous) = place.checked_sub(1) {
                 before.push(self.takes_effect(accesses.writes[previous]));
             }
-            // Whoever reads what this overwrites does so earlier.
+            // The reads of what this overwrites come earlier.
             let overwritten = accesses.at(place);
             let readers = accesses.reads.iter().filter(|&&read| {
                 self.graph.event(read).source() == overwritten

@@ -83,7 +83,7 @@ pub enum Change {
     ReadsOneMore,
     /// One less is read than there is.
     ReadsOneLess,
-    /// Zero is read, which is what a word holds before anybody has written it.
+    /// Zero is read, which is what a word holds before any thread has written it.
     ReadsZero,
     /// A compare-and-exchange that failed says that it succeeded.
     Succeeds,
@@ -208,7 +208,7 @@ impl Change {
     /// What a wait takes for the answer of its condition.
     pub(crate) fn accepted(of: Option<Self>, accepted: bool, is_zero: bool, is_address: bool) -> bool {
         match of {
-            // Whoever waits for an address follows it: a wait for another one than null does not give null.
+            // A thread that waits for an address follows it: a wait for another one than null does not give null.
             Some(Self::Negated) => !(accepted || is_address && is_zero),
             Some(Self::NotWaited) => true,
             _ => accepted,

@@ -35,7 +35,7 @@ impl Session {
         panic!("thread {thread} holds more than {POOL_NODES} queue nodes at once");
     }
 
-    /// Takes a node unless somebody has it.
+    /// Takes a node unless a thread has it.
     fn claim(&self, node: NodeLocations, site: &'static Site<'static>) -> bool {
         if self.thread().is_none() {
             return self.with(|state| {

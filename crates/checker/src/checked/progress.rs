@@ -32,7 +32,7 @@ pub(super) struct Time {
     pub(super) ns: u64,
     /// The clock was read: from now on it may have gone on.
     pub(super) is_read: bool,
-    /// It went on by as much as matters to anybody. Once in a thread is enough for each of its reads to be the first
+    /// It went on by as much as matters to any deadline. Once in a thread is enough for each of its reads to be the first
     /// that comes too late.
     pub(super) passed: bool,
 }
@@ -100,5 +100,5 @@ impl Reads {
 pub(super) const MOST_POLLS: u32 = 1_000;
 
 /// Accesses of the client's own thread, before and after its threads run, after which it counts as one that goes on for ever:
-/// with what a mistake has left in it, a lock may try again and again what nobody is there to change.
+/// with what a mistake has left in it, a lock may try again and again what no other thread is there to change.
 pub(super) const MOST_OWN_ACCESSES: u32 = 100_000;

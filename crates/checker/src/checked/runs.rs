@@ -77,7 +77,7 @@ impl Session {
         });
         let mut fiber = self.fiber(thread, stack, body);
         if let CoroutineResult::Yield(()) = fiber.resume(()) {
-            // SAFETY: what lies on the stack is dropped by nobody: frames of locks and clients own nothing outside
+            // SAFETY: nothing drops what lies on the stack: frames of locks and clients own nothing outside
             // the arena while they access it.
             unsafe { fiber.force_reset() };
         }

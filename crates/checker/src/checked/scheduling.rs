@@ -59,7 +59,7 @@ impl Session {
         for thread in 0..threads {
             let stack = self.with(|state| state.stack_of(thread));
             let base = stack.base().get();
-            // SAFETY: the upper end of a stack that nobody uses.
+            // SAFETY: the upper end of a stack that no thread uses.
             unsafe { std::ptr::write_bytes((base - USED_BYTES) as *mut u8, 0, USED_BYTES) };
             fibers.all.push(self.fiber(thread, stack, body));
             self.with(|state| {
@@ -215,7 +215,7 @@ impl Session {
         answered
     }
 
-    /// Nobody can move: every wait sees what there is, and says what it waits for.
+    /// No thread can move: every wait sees what there is, and says what it waits for.
     fn force_blocks(&self, fibers: &mut [Fiber]) {
         for (thread, fiber) in fibers.iter_mut().enumerate() {
             while self.advance(thread, fiber, SchedulingStep::ForcedBlock) {}
@@ -239,7 +239,7 @@ impl Drop for Fibers<'_> {
     fn drop(&mut self) {
         for (thread, mut fiber) in self.all.drain(..).enumerate() {
             if !fiber.done() {
-                // SAFETY: what lies on the stack is dropped by nobody: frames of locks and clients own nothing
+                // SAFETY: nothing drops what lies on the stack: frames of locks and clients own nothing
                 // outside the arena while they access it.
                 unsafe { fiber.force_reset() };
             }

@@ -36,7 +36,7 @@ pub(super) struct Finished;
 /// An exploration, as the client's code on any of its stacks sees it.
 ///
 /// Threads of the client are coroutines, so between two lines of a function that suspends one of them, others may have
-/// changed everything. Therefore nobody has a reference to the state for longer than one access: [`Session::with`]
+/// changed everything. Therefore no code has a reference to the state for longer than one access: [`Session::with`]
 /// lends it to a closure, and a closure that gets the state cannot switch stacks, since that takes the session. What
 /// is lent twice at once is a panic, not a second reference.
 pub(super) struct Session {
@@ -109,7 +109,7 @@ pub(super) struct State {
     space: Option<MutexGuard<'static, ()>>,
     /// Only executions with fewer events are wanted.
     pub(super) fewer_than: Option<usize>,
-    /// Whoever wants the exploration to stop sets it.
+    /// Set when the exploration is to stop.
     pub(super) stop: Option<&'static AtomicBool>,
     /// The thread whose nodes have no names.
     pub(super) nameless: Option<usize>,
@@ -121,7 +121,7 @@ pub(super) struct State {
     pub(super) own_accesses: u32,
 }
 
-/// The session of this thread. The reference is good for as long as the client runs: nobody keeps it longer.
+/// The session of this thread. The reference is good for as long as the client runs: no code keeps it longer.
 ///
 /// # Panics
 /// When there is none.

@@ -312,7 +312,8 @@ unsafe impl Machine for Checked {
         Self::spin_until_or(word, ordering, timeout, |value| next(value) == Poll::Ready)
     }
 
-    /// The time is not stored again: whoever compares it with its own clock explores that it is old, and that it is not.
+    /// The time is not stored again: a thread that compares it with its own clock explores that it is old, and
+    /// that it is not.
     #[track_caller]
     fn spin_publishing_or<W: Word>(
         word: &W,
@@ -358,10 +359,10 @@ unsafe impl Machine for Checked {
 
     /// What a futex orders is what Linux documents, and no more. Reading the word and falling asleep are one step,
     /// and all steps of sleepers and wakers of a word have one order (futex(2): "atomic and totally ordered with respect
-    /// to other futex operations on the same futex word"). That holds for a waker that finds nobody, too: a full barrier
+    /// to other futex operations on the same futex word"). That holds for a waker that finds no sleeper, too: a full barrier
     /// stands in `FUTEX_WAKE` before it looks for sleepers, and one in `FUTEX_WAIT` between its entry and its look at the
     /// word (kernel/futex: "ordering guarantees"). Here both sides update the location that stands for the queue, so that
-    /// whoever comes later knows what the earlier one knew. A sleeper that gives up takes itself out of the queue in the
+    /// the side that comes later knows what the earlier one knew. A sleeper that gives up takes itself out of the queue in the
     /// same order.
     ///
     /// That a sleeper who was woken sees what its waker wrote is promised nowhere: with the common memory barriers of
@@ -386,6 +387,7 @@ unsafe impl Machine for Checked {
             }
             session.wait(Reads::default(), false, "sleeps")
         };
+        session.calls_kernel();
         let (relaxed, found_changed) = (Ordering::Relaxed, session.finds_changed(address, expected, site));
         if found_changed {
             let mut differs = |value| value != expected;
@@ -441,6 +443,7 @@ unsafe impl Machine for Checked {
         if session.change(Operation::Wake, site) == Some(Change::Dropped) || session.thread().is_none() {
             return 0;
         }
+        session.calls_kernel();
         session.with(|state| state.wakes += 1);
         let queue = session.queue_of(word as usize);
         let sleepers = session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).woken(count).0);
@@ -473,9 +476,9 @@ unsafe impl Machine for Checked {
         owner_of(session().thread().unwrap_or(crate::MAX_THREADS))
     }
 
-    /// Threads have no priorities here: whoever comes while the word is between two owners may have a higher one than the next
-    /// owner, or not, and both are explored; so is who of the waiters comes first. A deadlock by way of other words is not
-    /// denied: it is the violation that it would be of the client, an endless wait.
+    /// Threads have no priorities here: a thread that comes while the word is between two owners may have a higher one than the
+    /// next owner, or not, and both are explored; so is which of the waiters comes first. A deadlock by way of other words is
+    /// not denied: it is the violation that it would be of the client, an endless wait.
     #[track_caller]
     fn acquire_inheriting(word: &CheckedU32, timeout: Timeout<'_, Self>) -> Result<(), Denied> {
         let (session, site) = (session(), Site::caller());
@@ -560,7 +563,7 @@ unsafe impl Machine for Checked {
         if taken { Ok(()) } else { Err(Denied::GaveUp) }
     }
 
-    /// What it does is told by the word that it leaves: with [`Operation::Wake`] dropped nobody is the next.
+    /// What it does is told by the word that it leaves: with [`Operation::Wake`] dropped no thread is the next.
     #[track_caller]
     fn release_inheriting(word: &CheckedU32) {
         let (session, site) = (session(), Site::caller());

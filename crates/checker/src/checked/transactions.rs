@@ -3,8 +3,8 @@
 //! A transaction begins in each of these ways: it aborts at once, with each of the causes, or it commits, and then no other thread
 //! takes a step before that. That is all there is: an abort leaves no trace, so that one that comes later, or because of another
 //! thread, is one that comes at once; and one that commits takes effect as a whole. Which of its beginnings led to a conflict is left
-//! open, as a transaction may abort for no reason. A transaction that asks for an abort, or waits, does not commit: the way that begins
-//! so is left, and the one stands for it that begins with that abort.
+//! open, as a transaction may abort for no reason. A transaction that asks for an abort, waits, sleeps or wakes others does not commit:
+//! the way that begins so is left, and the one stands for it that begins with that abort.
 //!
 //! It is a full fence at its beginning, and each access in it is a read-modify-write that acquires and releases, of what there is if
 //! nothing is written; at the end each word that lies in no queue node comes once more. So it comes as a whole before or after every access of others to the same
@@ -113,6 +113,13 @@ impl Session {
             "the checked machine explores transactions that abort with the code {LOCK_HELD}, not with {code}"
         );
         self.leave();
+    }
+
+    /// A system call aborts the transaction that it is made in.
+    pub(super) fn calls_kernel(&self) {
+        if self.in_transaction() {
+            self.leave();
+        }
     }
 
     /// Nothing comes of what the thread has begun.

@@ -36,7 +36,7 @@ impl Explorer {
         explorer
     }
 
-    /// Nobody can go on: lets the step that is wrong happen, if it waits for others that need it; false if it does not.
+    /// No thread can go on: lets the step that is wrong happen, if it waits for others that need it; false if it does not.
     pub(crate) fn let_last_happen(&mut self) -> bool {
         std::mem::replace(&mut self.holds_last, false)
     }

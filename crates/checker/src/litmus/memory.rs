@@ -164,7 +164,7 @@ impl Memory {
         at: At,
     ) -> Result<(), ParseError> {
         let object = self.object(name, at)?.clone();
-        let address = object.address.wrapping_add(offset); // one that wraps is nobody's
+        let address = object.address.wrapping_add(offset); // no location has one that wraps
         if let Some(place) = self.declared_locations.iter_mut().find(|place| place.address == address) {
             return match place.accessed {
                 Some(before) if before != width => Err(mixed(&place.name, before, width, at)),

@@ -297,7 +297,7 @@ pub struct Program {
     /// Where each location lies. If there are none, location `n` lies at [`address_of`] `n` and takes accesses of any
     /// width.
     pub cells: Vec<Cell>,
-    /// Of each thread the registers that only the translation needed: nobody asks what they hold at the end.
+    /// Of each thread the registers that only the translation needed: no test asks what they hold at the end.
     pub scratch: Vec<Vec<usize>>,
     /// Under release-acquire, relaxed loads acquire and relaxed stores release, as the moves of x86 do. The models of
     /// machines order them by their own rules.
@@ -358,7 +358,7 @@ impl Program {
         if cell == (Cell { address, width }) { Ok(location) } else { Err(FaultKind::Overlap) }
     }
 
-    /// The end without what nobody asks for.
+    /// The end without what only the translation needed.
     #[must_use]
     pub fn without_scratch(&self, mut end: Final) -> Final {
         for (values, scratch) in end.registers.iter_mut().zip(&self.scratch) {

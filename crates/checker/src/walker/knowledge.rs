@@ -6,7 +6,7 @@ use super::key::Key;
 use super::memory::{Memory, Thread};
 use crate::graph::{Clock, EventId, LocationId, MAX_THREADS, StepIndex};
 
-/// The last thing of a kind that each thread did, while somebody does not know of it.
+/// The last thing of a kind that each thread did, while some thread does not know of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct LastOfEach([StepIndex; MAX_THREADS]);
 
@@ -100,7 +100,7 @@ impl Node {
         Self { life, freed: None, taken: EventId::INITIAL, uses: LastOfEach([0; MAX_THREADS]) }
     }
 
-    /// Somebody uses it; returns who freed it without the user's knowing that it was taken again.
+    /// A thread uses it; returns who freed it without the user's knowing that it was taken again.
     pub(super) fn used(&mut self, event: EventId, known: &Clock) -> Option<usize> {
         self.uses.set(event);
         match self.freed {
@@ -135,7 +135,7 @@ impl Node {
     }
 }
 
-/// Somebody holds a lock, or has held it and not everybody knows that it is over.
+/// A thread holds a lock, or has held it and not every thread knows that it is over.
 #[derive(Clone, Copy, Debug)]
 struct Hold {
     lock: usize,
@@ -163,7 +163,7 @@ impl Holds {
         self.0.clear();
     }
 
-    /// Somebody announces something; gives another holder.
+    /// A thread announces something; gives another holder.
     pub(super) fn note(&mut self, event: EventId, note: Note, depends_on: &Clock) -> Option<usize> {
         match note {
             Note::Acquired { lock, shared } => {

@@ -13,7 +13,7 @@ pub(super) const MOST_SLOTS: usize = 64;
 /// Writes of one word that can be told apart.
 const MOST_WRITES: usize = 250;
 
-/// What is known: events that happened before, and the place in each word's order before which nobody looks back.
+/// What is known: events that happened before, and the place in each word's order before which no read looks back.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     pub(super) happened: Clock,

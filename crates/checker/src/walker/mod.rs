@@ -28,7 +28,7 @@
 //! - *What relaxed reads would have acquired* is no part of a state until some thread has a fence that acquires it: then the
 //!   exploration starts again.
 //!
-//! A cycle of states from which nobody gets out is a livelock; see [`livelocks`].
+//! A cycle of states from which no thread gets out is a livelock; see [`livelocks`].
 //!
 //! What is kept is the keys of states seen, and the states on the way to where the run is, so that it can go back and go
 //! another way. Only after a run that came to its end is the client started again.
@@ -67,7 +67,7 @@ pub(crate) enum SchedulingStep {
     Poll,
     /// The step that it said, this alternative of it.
     Take(u8),
-    /// Nobody can move: each wait blocks for good.
+    /// No thread can move: each wait blocks for good.
     ForcedBlock,
 }
 
@@ -260,7 +260,7 @@ impl Walker {
         self.over
     }
 
-    /// Stores that nobody can see reach memory at once; whether there was one.
+    /// Stores that no other thread can see reach memory at once; whether there was one.
     pub(crate) fn drain_hidden(&mut self) -> bool {
         let mut any = false;
         for thread in 0..self.threads {

@@ -401,7 +401,7 @@ impl<'t> Thread<'_, 't> {
         }
         let operand = self.operand(tokens)?;
         let Some(operator) = assignment(tokens) else {
-            // A value alone: a call whose result nobody takes, or a load.
+            // A value alone: a call whose result is not taken, or a load.
             return self.read(operand, at).map(drop);
         };
         let value = match operator {

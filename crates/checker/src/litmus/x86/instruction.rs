@@ -456,7 +456,7 @@ impl<'c, 'a> Instruction<'c, 'a> {
         Ok(())
     }
 
-    /// Sets the flags as after `a operator b`, unless nobody looks at them.
+    /// Sets the flags as after `a operator b`, unless no instruction looks at them.
     fn set_flags(&mut self, operator: Operator, a: &Expression, b: &Expression) -> Result<(), ParseError> {
         let Some(flags) = self.column.flags.filter(|_| !self.is("not")) else { return Ok(()) };
         let keeps_carry = self.is("inc") || self.is("dec");

@@ -1,11 +1,11 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
-use crate::{arguments, interrupt, progress};
+use crate::progress::{self, Lines};
+use crate::{arguments, interrupt};
 use checker::{Model, Mutation, ReplayTrace, replay};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use indicatif::ProgressBar;
 use locks::catalogue::{self, ELIDED, LOCKS, Lock};
-use rayon::prelude::*;
 use report::{Cell, Column, Screen, Table};
 use session::ensure_usage;
 use session::output_file::OutputFile;
@@ -25,7 +25,7 @@ use verify::check::{CheckedLock, Options, page, verification};
 /// find under the model, is explored once. "verified" is only said of a client all of whose executions were seen, in the
 /// size that was asked for; what a limit cut off is "incomplete", with the limit, and with the largest smaller client that was
 /// seen whole. Found are: two holders, data races, waits that never end, livelocks, queue nodes used after their return or never returned,
-/// tries that fail on a free lock, anything left in a lock that nobody uses, and failed checks. Not explored are wake-ups for
+/// tries that fail on a free lock, anything left in a lock that no thread uses, and failed checks. Not explored are wake-ups for
 /// no reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -218,12 +218,14 @@ fn judge(
     interrupt::keep();
     let bar = progress::bar(0, "{elapsed}  {wide_msg}");
     bar.enable_steady_tick(Duration::from_millis(200));
-    let mutants = if args.mutate { judge_mutants(locks, args.time_limit, &bar) } else { Vec::new() };
+    let lines = Lines::new();
+    let mutants = if args.mutate { judge_mutants(locks, args.time_limit, &bar, &lines) } else { Vec::new() };
     let limits = Limits::new(args.time_limit.saturating_sub(started.elapsed()));
     let verdicts = plan::judge_all(tasks, &limits, mutation, &|progress| {
         bar.set_length(progress.of as u64);
         bar.set_position(progress.settled as u64);
         bar.set_message(progress.task.to_string());
+        lines.say(|| format!("{} of {} explorations are settled", progress.settled, progress.of));
     });
     bar.finish_and_clear();
     let of = |lock: &&'static Lock| CheckedLock { lock, verdicts: Vec::new(), mutants: Vec::new() };
@@ -259,20 +261,19 @@ fn list(json: bool, options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// Judges all mutants of these locks, for which there are two thirds of the time.
-fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar) -> Vec<Mutant> {
+fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar, lines: &Lines) -> Vec<Mutant> {
     let limits = Limits::new(time * 2 / 3);
     bar.set_message("looking for the accesses of locks");
     // Those of an elided lock's accesses are its base's: transactions are not followed under release-acquire.
-    let judged = locks.par_iter().filter(|lock| !lock.is_elided());
-    let pending = judged.flat_map_iter(|lock| mutants::all(lock)).collect::<Vec<_>>();
-    bar.inc_length(pending.len() as u64);
-    let judged = pending.par_iter().with_max_len(1).map(|mutant| {
-        bar.set_message(mutant.name());
-        let judged = mutant.judge(&limits);
-        bar.inc(1);
-        judged
-    });
-    judged.collect()
+    let locks = locks.iter().copied().filter(|lock| !lock.is_elided()).collect::<Vec<_>>();
+    mutants::judge_all(&locks, &limits, &|progress| {
+        match progress {
+            mutants::Progress::Begun(of) => bar.inc_length(of as u64),
+            mutants::Progress::Tries(mutant) => bar.set_message(mutant.to_owned()),
+            mutants::Progress::Judged => bar.inc(1),
+        }
+        lines.say(|| format!("{} of {} mutants are judged", bar.position(), bar.length().unwrap_or(0)));
+    })
 }
 
 fn say(line: &str) {

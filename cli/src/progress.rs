@@ -48,6 +48,27 @@ impl Drop for Bar {
     }
 }
 
+/// Says how far long work is in a line now and then, where standard error is no terminal and shows no bar.
+pub(crate) struct Lines(Mutex<Instant>);
+
+impl Lines {
+    const EVERY: Duration = Duration::from_secs(10);
+
+    /// The first line comes when the work has taken so long.
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Instant::now()))
+    }
+
+    /// Writes how far the work is, if it is time for a line.
+    pub(crate) fn say(&self, how_far: impl FnOnce() -> String) {
+        let mut last = self.0.lock().expect("no holder panics");
+        if !std::io::stderr().is_terminal() && last.elapsed() >= Self::EVERY {
+            *last = Instant::now();
+            eprintln!("contend: {}", how_far());
+        }
+    }
+}
+
 /// How far a benchmark or a simulation is and how long it will take: a bar on a terminal, else a line now and then.
 struct Runs {
     bar: Bar,
@@ -56,23 +77,19 @@ struct Runs {
     called: &'static str,
     done: AtomicUsize,
     started: Instant,
-    last_line: Mutex<Instant>,
+    lines: Lines,
     later: Duration,
 }
 
 impl Runs {
-    /// A line comes so often.
-    const LINE_EVERY: Duration = Duration::from_secs(10);
-
     fn new(steps: usize, called: &'static str, later: Duration) -> Self {
-        let now = Instant::now();
         Self {
             bar: Bar(bar(steps, &format!("{called}, {{elapsed}}, {{wide_msg}}"))),
             steps,
             called,
             done: AtomicUsize::new(0),
-            started: now,
-            last_line: Mutex::new(now),
+            started: Instant::now(),
+            lines: Lines::new(),
             later,
         }
     }
@@ -98,11 +115,7 @@ impl Steps for Runs {
         self.bar.done();
         let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         self.bar.0.set_message(self.left());
-        let mut last_line = self.last_line.lock().expect("no holder panics");
-        if !std::io::stderr().is_terminal() && last_line.elapsed() >= Self::LINE_EVERY {
-            *last_line = Instant::now();
-            eprintln!("contend: {done} of {} {}, {}", self.steps.max(done), self.called, self.left());
-        }
+        self.lines.say(|| format!("{done} of {} {}, {}", self.steps.max(done), self.called, self.left()));
     }
 }
 

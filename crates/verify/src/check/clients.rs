@@ -20,7 +20,7 @@ pub enum Client {
     NamelessHolder,
     /// [`ClientKind::GivenUp`] where those of the waiter that gives up have none.
     NamelessLeaver,
-    /// [`ClientKind::Tried`] by one thread, which must not wake anybody.
+    /// [`ClientKind::Tried`] by one thread, which must not wake any thread.
     Alone,
     /// [`ClientKind::Tried`] with threads on two dies.
     Dies,
@@ -30,7 +30,7 @@ pub enum Client {
     Parked,
     /// An object whose count of references stands beside its lock.
     References,
-    /// An object that is marked dead unless somebody has a reference.
+    /// An object that is marked dead unless a thread has a reference.
     Dying,
     /// References that are dropped unless they are the last.
     NotLast,
@@ -162,18 +162,18 @@ impl Client {
         };
         run.ok_or_else(|| format!("{} has no such client", lock.name))?.map_err(|wrong| wrong.to_string())?;
         if self == Self::Alone && wakes() > 0 {
-            return Err(format!("a thread that nobody waits for wakes {} times", wakes()));
+            return Err(format!("a thread that no other waits for wakes {} times", wakes()));
         }
         nodes_are_back()
     }
 }
 
-/// What is asked of a lock that nobody uses any more.
+/// What is asked of a lock that no thread uses any more.
 fn nodes_are_back() -> Result<(), String> {
     match nodes_out() {
         0 => Ok(()),
         nodes => Err(format!(
-            "nobody uses the lock any more, but {nodes} of its queue nodes are not back in their pool"
+            "no thread uses the lock any more, but {nodes} of its queue nodes are not back in their pool"
         )),
     }
 }

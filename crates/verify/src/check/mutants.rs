@@ -7,6 +7,7 @@ use super::sites::{self, Site, place};
 use checker::checked::{Accessed, Change, ordering_name};
 use checker::{Bound, Exploration, Model, Mutation, Search};
 use locks::catalogue::Lock;
+use rayon::prelude::*;
 use serde_json::{Value, json};
 use session::interrupt;
 use session::names;
@@ -148,9 +149,9 @@ fn large_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
     )
 }
 
-/// What each client goes through when it looks for a mutant, before the next client has its turn: at first a little of
-/// everything, where most mutants show at once, and at last so much that survivors have earned the name. Numbers and no
-/// times, so that the same ones are found everywhere.
+/// What each client goes through when it looks for a mutant, before any goes further: at first a little of everything, where most
+/// mutants show at once, and at last so much that survivors have earned the name. Numbers and no times, so that the same ones
+/// are found everywhere.
 const PASSES: [(Search, u64); 4] = [
     (Search::Executions, 300),
     (Search::States, 3_000),
@@ -201,26 +202,69 @@ pub enum Outcome {
 }
 
 /// A mutant that is still to be judged.
-pub struct Pending {
+struct Pending {
     lock: &'static Lock,
-    judges: std::sync::Arc<[Task]>,
     mutation: Mutation,
     name: String,
+    /// Clients that saw nothing wrong, and did not come to their end.
+    unseen: Vec<Task>,
+    /// How long clients have tried.
+    elapsed: Duration,
+    /// `None` until it is found, or every client has come to its end or through the last pass.
+    outcome: Option<Outcome>,
 }
 
 /// What a client found that never comes to its end.
 const ENDLESS: &str = "no end";
 
+/// How far [`judge_all`] has come.
+pub enum Progress<'a> {
+    /// So many mutants are to be judged.
+    Begun(usize),
+    /// The clients of a pass look for this one.
+    Tries(&'a str),
+    /// One more is judged.
+    Judged,
+}
+
+/// Judges all mutants of these locks, pass by pass: every mutant is taken through one before any begins the next, and then
+/// those first whose clients were quick, so that a lock with large clients leaves time for the others.
+pub fn judge_all(
+    locks: &[&'static Lock],
+    limits: &Limits,
+    tell: &(dyn Fn(Progress<'_>) + Sync),
+) -> Vec<Mutant> {
+    let mut all = locks.par_iter().flat_map_iter(|lock| pending(lock)).collect::<Vec<_>>();
+    tell(Progress::Begun(all.len()));
+    for (search, most) in PASSES {
+        let mut open = all.iter_mut().filter(|one| one.outcome.is_none()).collect::<Vec<_>>();
+        open.sort_by_key(|one| one.elapsed);
+        // In order: a vector would be split, and the second thread begin with the slow half.
+        open.into_iter().par_bridge().for_each(|one| {
+            if limits.are_over() {
+                return;
+            }
+            tell(Progress::Tries(&format!("{} with {}", one.lock.name, one.name)));
+            one.take_through(search, most, limits);
+            if one.outcome.is_some() {
+                tell(Progress::Judged);
+            }
+        });
+    }
+    all.into_iter().map(Mutant::of).collect()
+}
+
 /// All mutants of a lock.
-pub fn all(lock: &'static Lock) -> Vec<Pending> {
+fn pending(lock: &'static Lock) -> Vec<Pending> {
     let Judged { sites, judges } = Judged::of(lock);
-    let judges = std::sync::Arc::<[Task]>::from(judges);
     let of_site = |site: &Site| {
         let pending = |mutation: Mutation| Pending {
             lock,
-            judges: judges.clone(),
             mutation,
             name: name(site, mutation.to),
+            unseen: judges.clone(),
+            elapsed: Duration::ZERO,
+            outcome: None,
         };
         site.mutations().into_iter().map(pending).collect::<Vec<_>>()
     };
@@ -228,67 +272,63 @@ pub fn all(lock: &'static Lock) -> Vec<Pending> {
 }
 
 impl Pending {
-    /// The access and what it becomes, as `--weaken` takes it.
-    pub fn name(&self) -> String {
-        format!("{} with {}", self.lock.name, self.name)
-    }
-
-    /// Looks for a client that fails.
-    pub fn judge(&self, limits: &Limits) -> Mutant {
-        let started = Instant::now();
-        let outcome = self.outcome(limits);
-        Mutant {
-            of: self.lock.name,
-            operation: self.mutation.of.operation.name(),
-            from: ordering_name(self.mutation.of.ordering),
-            to: self.mutation.to,
-            name: self.name.clone(),
-            place: place(&self.mutation.of),
-            outcome,
-            elapsed: started.elapsed(),
-        }
-    }
-
-    /// Each pass goes on with the clients that did not come to their end in the one before.
-    fn outcome(&self, limits: &Limits) -> Outcome {
-        let until = Instant::now() + FOR_A_MUTANT;
-        let mut unseen = self.judges.iter().collect::<Vec<_>>();
-        for (search, most) in PASSES {
-            let mut cut_off = Vec::new();
-            for task in unseen {
-                if limits.are_over() {
-                    return Outcome::NotJudged;
-                }
-                let by_executions = search == Search::Executions;
-                let exploration = Exploration {
-                    mutation: Some(self.mutation),
-                    search,
-                    most_executions: by_executions.then_some(most),
-                    most_states: (!by_executions).then_some(most as usize),
-                    most_time: Some(until.saturating_duration_since(Instant::now())),
-                    ..limits.exploration(task.model)
-                };
-                let report = task.explore(&exploration);
-                let Shape { threads, acquisitions } = task.shape;
-                let client = || format!("{} {threads} × {acquisitions}", task.client.name());
-                match &report.counterexample {
-                    Some(found) => {
-                        return Outcome::Found { client: client(), violation: found.violation.name() };
-                    }
-                    None if report.bound == Some(Bound::Unfollowed) && by_executions => {
-                        return Outcome::Found { client: client(), violation: ENDLESS };
-                    }
-                    None if !report.complete => cut_off.push(task),
-                    None => {}
-                }
+    /// Has every client that did not come to its end in an earlier pass look for it in this one.
+    fn take_through(&mut self, search: Search, most: u64, limits: &Limits) {
+        let (started, left) = (Instant::now(), FOR_A_MUTANT.saturating_sub(self.elapsed));
+        let by_executions = search == Search::Executions;
+        let mut cut_off = Vec::new();
+        for task in std::mem::take(&mut self.unseen) {
+            if limits.are_over() {
+                return;
             }
-            unseen = cut_off;
+            let exploration = Exploration {
+                mutation: Some(self.mutation),
+                search,
+                most_executions: by_executions.then_some(most),
+                most_states: (!by_executions).then_some(most as usize),
+                most_time: Some(left.saturating_sub(started.elapsed())),
+                ..limits.exploration(task.model)
+            };
+            let report = task.explore(&exploration);
+            let Shape { threads, acquisitions } = task.shape;
+            let violation = match &report.counterexample {
+                Some(found) => Some(found.violation.name()),
+                None => (report.bound == Some(Bound::Unfollowed) && by_executions).then_some(ENDLESS),
+            };
+            if let Some(violation) = violation {
+                let client = format!("{} {threads} × {acquisitions}", task.client.name());
+                self.outcome = Some(Outcome::Found { client, violation });
+                break;
+            }
+            if !report.complete {
+                cut_off.push(task);
+            }
         }
-        Outcome::Survives { bounds: unseen.len() }
+        self.elapsed += started.elapsed();
+        let is_last = PASSES.last().is_some_and(|last| *last == (search, most));
+        let is_tried = (is_last || self.elapsed >= FOR_A_MUTANT) && !limits.are_over();
+        if self.outcome.is_none() && (cut_off.is_empty() || is_tried) {
+            self.outcome = Some(Outcome::Survives { bounds: cut_off.len() });
+        }
+        self.unseen = cut_off;
     }
 }
 
 impl Mutant {
+    fn of(pending: Pending) -> Self {
+        let Pending { lock, mutation, name, elapsed, outcome, .. } = pending;
+        Self {
+            of: lock.name,
+            operation: mutation.of.operation.name(),
+            from: ordering_name(mutation.of.ordering),
+            to: mutation.to,
+            name,
+            place: place(&mutation.of),
+            outcome: outcome.unwrap_or(Outcome::NotJudged),
+            elapsed,
+        }
+    }
+
     /// Whether a client failed.
     pub const fn is_found(&self) -> bool {
         matches!(self.outcome, Outcome::Found { .. })
@@ -321,5 +361,45 @@ impl Mutant {
             "seconds": self.elapsed.as_secs_f64(),
             "judged": !matches!(self.outcome, Outcome::NotJudged),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// A lock with large clients leaves time for the others.
+    #[test]
+    fn every_mutant_comes_through_a_pass_before_any_begins_the_next() {
+        let lock = locks::catalogue::find("tas").expect("a lock");
+        let (mut of, mut judged) = (0, 0);
+        let told = Mutex::new((Vec::new(), &mut of, &mut judged));
+        let mutants = judge_all(&[lock], &Limits::new(Duration::from_secs(600)), &|progress| {
+            let (tries, of, judged) = &mut *told.lock().expect("not poisoned");
+            match progress {
+                Progress::Begun(count) => **of = count,
+                Progress::Tries(mutant) => tries.push(mutant.to_owned()),
+                Progress::Judged => **judged += 1,
+            }
+        });
+        let (tries, ..) = told.into_inner().expect("not poisoned");
+        let first = tries[..of].iter().collect::<std::collections::BTreeSet<_>>();
+        assert_eq!(
+            first.len(),
+            of,
+            "a mutant began the second pass before all had begun the first: {tries:?}"
+        );
+        assert!(tries.len() > of, "none was taken further: the test says nothing");
+        assert_eq!((mutants.len(), judged), (of, of));
+        assert!(mutants.iter().any(Mutant::is_found) && mutants.iter().any(|one| !one.is_found()));
+    }
+
+    #[test]
+    fn what_there_was_no_time_for_is_not_called_a_survivor() {
+        let lock = locks::catalogue::find("tas").expect("a lock");
+        let mutants = judge_all(&[lock], &Limits::new(Duration::ZERO), &|_| ());
+        assert!(!mutants.is_empty());
+        assert!(mutants.iter().all(|one| matches!(one.outcome, Outcome::NotJudged)));
     }
 }

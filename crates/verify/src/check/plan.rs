@@ -507,11 +507,11 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
         ) => vec![(2, 2)],
         // Two wait in a queue, or in a list of those that were passed over, while a third leaves it.
         (Client::Of(ClientKind::AllLeave), Model::Sc) => vec![(4, 1), (3, 1), (2, 2)],
-        // Somebody waits behind one that has given up, and gives up in turn.
+        // A thread waits behind one that has given up, and gives up in turn.
         (Client::Of(ClientKind::Timed), Model::Sc) => vec![(3, 2)],
-        // A node that was left in a queue must come back and be left in another way, while somebody waits behind it.
+        // A node that was left in a queue must come back and be left in another way, while a thread waits behind it.
         (Client::Of(ClientKind::Mixed), Model::Sc) => vec![(3, 2)],
-        // With three threads somebody waits behind whoever leaves; in a second round what was left shows.
+        // With three threads there is a waiter behind the thread that leaves; in a second round what was left shows.
         _ => vec![(3, 1), (2, 2)],
     }
 }

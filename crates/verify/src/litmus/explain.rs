@@ -38,7 +38,7 @@ pub fn text() -> String {
         let spaced = order.chars().map(String::from).collect::<Vec<_>>().join(" ");
         text += &format!("  {spaced}    {r0}   {r1}\n");
     }
-    text += "\nNo interleaving ends with r0 = r1 = 0: whoever loads last sees the other's store. A processor of today \
+    text += "\nNo interleaving ends with r0 = r1 = 0: the thread that loads last sees the other's store. A processor of today \
              does: each keeps its store in a buffer and loads before the store has reached memory.\n";
     for variant in &VARIANTS {
         text += &format!("\nWhich outcomes each model allows, {}:\n\n  r0  r1", variant.title);

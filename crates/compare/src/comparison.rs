@@ -75,8 +75,7 @@ pub fn candidates(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let mut names = vec![GLIBC.to_owned()];
     if asked.is_empty() {
         let supported = |lock: &&Lock| {
-            lock.stands_for().is_none()
-                && ObjectKind::ALL.into_iter().any(|kind| support(lock, kind).is_some())
+            lock.group.is_for_use() && ObjectKind::ALL.into_iter().any(|kind| support(lock, kind).is_some())
         };
         names.extend(locks::catalogue::LOCKS.iter().filter(supported).map(|lock| lock.name.to_owned()));
     }

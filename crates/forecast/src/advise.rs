@@ -11,7 +11,7 @@ mod page;
 mod reasons;
 mod suspects;
 
-pub use answer::{Advice, Checked, Finding, Row};
+pub use answer::{Advice, COLUMNS, Checked, Finding, Row};
 pub use measured::{Case, Measured, forget};
 pub use suspects::{Suspect, suspects};
 
@@ -48,7 +48,7 @@ pub struct Asked {
     pub command: Vec<OsString>,
     /// Numbers of threads, ascending.
     pub threads: Vec<u32>,
-    /// Nobody named them: a folder may keep others, and a command that takes none runs as many as it does.
+    /// The user did not name them: a folder may keep others, and a command that takes none runs as many as it does.
     pub usual_threads: bool,
     /// What a run has done in its time.
     pub work: Counted,

@@ -90,7 +90,7 @@ impl Table {
     fn look(&self, random: u64, steps: u64) -> u64 {
         let mut at = random;
         let mut sum = 0_u64;
-        // SAFETY: a lock that was statically initialised; under it nobody changes the words.
+        // SAFETY: a lock that was statically initialised; under it no thread changes the words.
         unsafe {
             libc::pthread_rwlock_rdlock(self.lock.get());
             for _ in 0..steps {
@@ -106,7 +106,7 @@ impl Table {
     #[inline(never)]
     fn change(&self, random: u64, steps: u64) {
         let mut at = random;
-        // SAFETY: a lock that was statically initialised; under it nobody else touches the words.
+        // SAFETY: a lock that was statically initialised; under it no other thread touches the words.
         unsafe {
             libc::pthread_rwlock_wrlock(self.lock.get());
             for _ in 0..steps {

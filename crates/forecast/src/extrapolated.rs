@@ -1,4 +1,4 @@
-//! Curves that somebody has measured, on more cores.
+//! Measured curves, on more cores.
 
 use crate::read_series;
 use anyhow::{Context as _, bail, ensure};

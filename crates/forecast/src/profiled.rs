@@ -55,7 +55,7 @@ impl Group {
     }
 
     /// The rows by the calls that made their locks, the group that costs most time first. Where several threads ran at a time,
-    /// locks that one alone has touched are nobody else's, and stay by themselves.
+    /// locks that only one thread has touched are no other thread's, and stay by themselves.
     #[must_use]
     pub fn all(rows: &[&LockRow], header: &TableHeader) -> Vec<Self> {
         /// Threads at a time; one that works beside one that mostly waits is less.
@@ -355,7 +355,7 @@ mod tests {
         let skewed: Vec<_> = [90, 10, 10, 10].map(|count| row("shard", 2, count, 900.0)).into();
         assert_eq!(Group::of_threads(&skewed.iter().collect::<Vec<_>>(), true)[0].copies, 2);
 
-        // Where several threads run, a lock of one thread is nobody else's.
+        // Where several threads run, a lock of one thread is no other thread's.
         let own = [row("own", 1, 50, 900.0), row("own", 1, 50, 900.0), row("all", 2, 50, 900.0)];
         let copies = |several| {
             let groups = Group::of_threads(&own.iter().collect::<Vec<_>>(), several);

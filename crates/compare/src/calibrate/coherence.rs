@@ -40,7 +40,7 @@ impl Calibration {
             pause: nanoseconds(self.pause_ns, "a spin-loop hint"),
             local_transfer: transfer.and_then(|spread| nanoseconds(spread, "the nearest line transfer")),
             local_read: transfer.map(|spread| {
-                assumed(READ_SHARE * spread.median, "half of a transfer; nobody has timed it here")
+                assumed(READ_SHARE * spread.median, "half of a transfer; it was not timed here")
             }),
             serial_read: self.serial_read(transfer),
             invalidate: transfer
@@ -56,10 +56,10 @@ impl Calibration {
             )),
             tick: nanoseconds(exactly(tick_ns()), "the resolution of CLOCK_MONOTONIC_COARSE"),
             context_switch: nanoseconds(self.context_switch_ns, "a context switch by futex on one core"),
-            system_call: nanoseconds(self.system_call_ns, "a futex call that wakes nobody"),
+            system_call: nanoseconds(self.system_call_ns, "a futex call that wakes no thread"),
             wake_call: nanoseconds(
                 self.longer_than_a_system_call(self.wake_call_ns),
-                "a futex call that wakes a sleeper on another core, less one that wakes nobody",
+                "a futex call that wakes a sleeper on another core, less one that wakes no thread",
             ),
             ..Coherence::default()
         }

@@ -102,7 +102,7 @@ pub fn pause_ns(core: u32) -> Vec<f64> {
     })
 }
 
-/// A futex call that finds nobody to wake, in ns.
+/// A futex call that finds no thread to wake, in ns.
 pub fn system_call_ns(core: u32) -> Vec<f64> {
     const CALLS: u32 = 200;
     let word = Line(U32::ZERO);

@@ -3,7 +3,7 @@
 use crate::statistics::{Better, LikelyRatio, likely_ratio, spread};
 use report::Spread;
 
-/// A share under this counts as this: what is that small holds nobody up, and its ratios say nothing.
+/// A share under this counts as this: what is that small holds no thread up, and its ratios say nothing.
 pub(super) const LEAST_SHARE: f64 = 0.01;
 
 /// What is judged.

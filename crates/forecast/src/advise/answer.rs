@@ -15,8 +15,8 @@ use session::progress::Progress;
 use std::fmt::Write as _;
 use std::iter;
 
-/// The widest line.
-pub(super) const COLUMNS: usize = 80;
+/// The widest line of an answer, in a pipe too.
+pub const COLUMNS: usize = 80;
 
 /// Locks that are shown beside the program's own.
 const SHOWN: usize = 3;

@@ -6,6 +6,7 @@ use compare::comparison::describe;
 use compare::rounds::{LockRuns, Metric, Trial};
 use compare::statistics::{self, Better, LikelyRatio, Verdict};
 use curve::Point;
+use report::Spread;
 use serde::{Deserialize, Serialize};
 use session::noise::Noise;
 use session::output_file::OutputFile;
@@ -114,9 +115,19 @@ impl Measured {
         self.cases.iter().find(|case| case.is_of(swap, threads))
     }
 
-    /// Work relative to the program as it is on the fewest threads.
+    /// Work relative to the program as it is on the fewest threads: medians of the runs, and the range that these lie in.
     #[must_use]
     pub fn points(&self, swap: Option<(&str, &str)>) -> Vec<Point> {
+        self.relative(swap, statistics::spread)
+    }
+
+    /// The same with the range in which the median of more runs would lie: what a forecast goes on from. One run that something
+    /// disturbed says nothing of how sure the others are.
+    pub(super) fn medians(&self, swap: Option<(&str, &str)>) -> Vec<Point> {
+        self.relative(swap, statistics::of_median)
+    }
+
+    fn relative(&self, swap: Option<(&str, &str)>, range: fn(&[f64]) -> Option<Spread>) -> Vec<Point> {
         let rates = |swap, threads| {
             let case: Option<&Case> = self.case(swap, threads).filter(|case| case.replaced);
             case.map(|case| case.rates.iter().flatten().copied().collect::<Vec<_>>()).unwrap_or_default()
@@ -127,7 +138,7 @@ impl Measured {
         };
         let relative = |&threads: &u32| {
             let all: Vec<_> = rates(swap, threads).iter().map(|rate| rate / base.median).collect();
-            Point::of_runs(threads, &all)
+            range(&all).map(|Spread { low, median, high }| Point { cores: threads, value: median, low, high })
         };
         self.threads.iter().filter_map(relative).collect()
     }
@@ -149,9 +160,9 @@ impl Measured {
 
     /// How many times the work of the program as it is, on as many threads, and what chance leaves of that.
     ///
-    /// The ratio is that of the two medians, which [`points`](Self::points) show, and not the median of the ratios of all pairs of runs:
-    /// whoever divides the figures of the table gets the gain that is told. Where runs scatter so that it lies outside of what chance
-    /// leaves, it is the end of that range.
+    /// The ratio is that of the two medians, which [`points`](Self::points) show, and not the median of the ratios of all pairs
+    /// of runs: a user who divides the figures of the table gets the gain that is told. Where runs scatter so that it lies
+    /// outside of what chance leaves, it is the end of that range.
     #[must_use]
     pub fn gain(&self, swap: (&str, &str), threads: u32) -> Option<(LikelyRatio, Verdict)> {
         let own = self.case(None, threads)?;
@@ -312,6 +323,19 @@ pub(super) mod tests {
         let (ratio, verdict) = measured.gain(("TABLE", "rw"), 2).unwrap();
         assert!(verdict == Verdict::Better && ratio.range.low > 7.0 && ratio.range.high < 8.0, "{ratio:?}");
         assert_eq!(measured.most(), 2);
+    }
+
+    #[test]
+    fn a_disturbed_run_in_twelve_leaves_the_forecast_as_it_was() {
+        let mut twelve: Vec<f64> = (0..12).map(|number| 20.0 + 0.1 * f64::from(number)).collect();
+        let measured = |two: &[f64]| Measured {
+            cases: vec![case(None, 1, &about(100.0)), case(None, 2, two)],
+            ..super::super::tests::measured(Vec::new(), 2)
+        };
+        let before = measured(&twelve).medians(None)[1];
+        twelve[11] = 90.0;
+        assert_eq!(measured(&twelve).medians(None)[1], before);
+        assert!(measured(&twelve).points(None)[1].high > 0.8, "what is shown holds all runs");
     }
 
     #[test]

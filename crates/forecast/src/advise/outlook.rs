@@ -33,7 +33,8 @@ pub(super) fn forecast(
     let tried = finding.rows.iter().filter(|row| row.failure.is_none());
     let locks: Vec<String> = tried.filter_map(|row| row.lock.clone()).collect();
     let known = finding.rows.iter().flat_map(|row| {
-        row.measured.iter().map(|point| MeasuredPoint {
+        let swap = row.lock.as_deref().map(|lock| (finding.suspect.name.as_str(), lock));
+        measured.medians(swap).into_iter().map(|point| MeasuredPoint {
             lock: row.lock.clone(),
             threads: point.cores,
             rate: point.value,

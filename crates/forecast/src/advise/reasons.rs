@@ -40,7 +40,7 @@ pub(super) fn besides(
     let threads_ns = (header.elapsed_ns * f64::from(most)).max(1.0);
     let blocked = header.blocked.unwrap_or_default();
     // The interpreter is waited for by a condition variable.
-    // A thread that sleeps to the end of a run, as a main thread does, holds back nobody who works.
+    // A thread that sleeps to the end of a run, as a main thread does, holds back no thread that works.
     let of_work = |share: Option<f64>, ns: f64| share.map_or(ns, |share| share * threads_ns);
     let gil_ns = header.gil.as_ref().map_or(0.0, |gil| gil.waited_ns.min(blocked.conditions_ns));
     let parts = [

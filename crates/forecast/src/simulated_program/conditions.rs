@@ -14,8 +14,8 @@ pub(crate) struct Waits {
     pub(crate) chance: f64,
     /// How long the mean one took, nanoseconds.
     pub(crate) mean_ns: f64,
-    /// How often each other thread acquired the lock meanwhile, on average. `None` where a wait ends by itself, or by nobody that the
-    /// profile knows: it then takes as long whatever the others do.
+    /// How often each other thread acquired the lock meanwhile, on average. `None` where a wait ends by itself, or by no
+    /// thread that the profile knows: it then takes as long whatever the others do.
     pub(crate) turns: Option<f64>,
 }
 
@@ -91,7 +91,7 @@ impl<M: Machine> Conditions<M> {
         }
     }
 
-    /// A section of the lock is over: whoever waited for it goes on.
+    /// A section of the lock is over: the threads that waited for it go on.
     pub(crate) fn acquired(&self, lock: usize) {
         let mut due = Vec::new();
         {
@@ -107,8 +107,8 @@ impl<M: Machine> Conditions<M> {
         due.into_iter().for_each(|thread| self.open(thread));
     }
 
-    /// The thread waits on the lock's condition, as the profile says; `alone` if it holds another lock, or nobody else can end the
-    /// wait.
+    /// The thread waits on the lock's condition, as the profile says; `alone` if it holds another lock: then no other
+    /// thread can be relied on to end the wait.
     pub(crate) fn wait(&self, lock: usize, thread: usize, waits: &Waits, alone: bool, random: &mut Random) {
         let gate = &self.gates[thread];
         let turns = waits.turns.filter(|_| !alone && self.gates.len() > 1);
@@ -150,7 +150,7 @@ impl<M: Machine> Conditions<M> {
         Some(nearest.and_then(|waiting| waiting.until.pop_first()).map(|(_, thread)| thread))
     }
 
-    /// The run is over: nobody waits any more.
+    /// The run is over: no thread waits any more.
     pub(crate) fn end(&self) {
         let asleep: Vec<usize> = {
             let mut state = self.state();

@@ -1,8 +1,8 @@
 //! Random programs that are simulated on the carried machines, profiled there as the recorder would see them, forecast to all cores, and held
 //! against their own simulation.
 //!
-//! What is tried by this is everything between the recorder and the forecast, on machines that nobody here has, where nothing is shared but
-//! what the locks guard: an error is one of what a profile leaves out, or of how it is read.
+//! What is tried by this is everything between the recorder and the forecast, on machines that are not at hand, where nothing is
+//! shared but what the locks guard: an error is one of what a profile leaves out, or of how it is read.
 
 use super::{From, Held};
 use crate::question::MeasuredPoint;

@@ -9,6 +9,9 @@ use std::process::ExitCode;
 
 /// List the locks, the name first.
 ///
+/// They are in groups: those to start with; spin locks without a queue, and with one; those that sleep, as Linux has them. The groups
+/// history (what others have taken the place of) and glibc (the C library's algorithms) are there to be compared with.
+///
 /// A lock is good for the kinds of pthread object that are listed with it. `emulated` says that the waiters of
 /// the algorithm itself cannot give up, so that attempts and sleeps in turn stand in for timed waits. `arena` lists the
 /// kinds whose objects are too small for the lock's state, which then lies in memory of the preload library.
@@ -48,6 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn table<'a>(locks: impl IntoIterator<Item = &'a Lock>) -> Table {
     let mut table = Table::new([
         Column::text("name", "name"),
+        Column::text("group", "group"),
         Column::text("kinds", "kinds"),
         Column::text("family", "family").detail(),
         Column::number("bytes", "bytes").detail(),
@@ -58,6 +62,7 @@ fn table<'a>(locks: impl IntoIterator<Item = &'a Lock>) -> Table {
     for lock in locks {
         table.row([
             Cell::from(lock.name),
+            lock.group.name().into(),
             kinds(lock).join(" ").into(),
             lock.family.name().into(),
             Cell::from(lock.bytes),
@@ -68,6 +73,7 @@ fn table<'a>(locks: impl IntoIterator<Item = &'a Lock>) -> Table {
     }
     table.row([
         Cell::from(GLIBC),
+        Cell::from(""),
         ObjectKind::ALL.map(ObjectKind::name).join(" ").into(),
         Cell::from(""),
         None::<usize>.into(),
@@ -98,6 +104,7 @@ fn json_of(lock: &Lock) -> serde_json::Value {
     let ability = |native: bool| if native { "native" } else { "emulated" };
     serde_json::json!({
         "name": lock.name,
+        "group": lock.group.name(),
         "summary": lock.summary,
         "source": lock.source,
         "family": lock.family.name(),

@@ -16,7 +16,7 @@
    `timed` takes a time of CLOCK_REALTIME; `clock` names CLOCK_REALTIME (0) or CLOCK_MONOTONIC (1).
    Any thread may unlock, but for contend_rt, and contend_ww when it is locked in a context. `rdlock_again` is for a thread that
    reads already: no waiting writer keeps it out. `unlock` of a reader-writer lock ends whichever hold the caller has; `wrunlock`
-   and `rdunlock` save it the check. `downgrade` makes a reader of the writer, with nobody writing in between. */
+   and `rdunlock` save it the check. `downgrade` makes a reader of the writer, with no other thread writing in between. */
 
 #ifdef __cplusplus
 #define CONTEND_INIT {}
@@ -579,7 +579,7 @@ int contend_elided_less_often_ticket_unlock(contend_elided_less_often_ticket_t *
 
 /* End of what is made. */
 
-/* The reference count of lockref. While nobody holds the lock it is changed without it.
+/* The reference count of lockref. While no thread holds the lock it is changed without it.
    get: takes a reference, gives the new count. get_not_zero, get_not_dead: take one if there is one, or the object is
    not dead; 1 if so. put_or_lock: drops a reference, 1; if it is the last, keeps it and locks, 0. put_not_last: drops
    a reference that is not the last; 1 if so. By the holder: mark_dead: no more references; add_locked: adds some. */
@@ -617,7 +617,7 @@ int contend_mcs_queue_trylock(contend_mcs_queue_t *lock, contend_mcs_node_t *nod
 int contend_mcs_queue_unlock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
 
 /* condvar: waits for what a lock guards, with any lock, in three steps: enter while the lock is held, unlock, sleep with what
-   enter gave; then lock again and look at the condition, since a wait may end without a signal. All zero bits: nobody waits. */
+   enter gave; then lock again and look at the condition, since a wait may end without a signal. All zero bits: no thread waits. */
 typedef struct contend_condvar {
     uint32_t contend_private[2];
 } contend_condvar_t;
@@ -651,10 +651,10 @@ typedef struct contend_once {
 } contend_once_t;
 int contend_once_call(contend_once_t *once, void (*what)(void));
 
-/* wait_table: threads sleep while a 32-bit word holds a value, as with a futex, until somebody has changed it and wakes them. Where
-   nobody sleeps, a wake-up is no system call. The word is the program's own, aligned, and read and written as an atomic.
+/* wait_table: threads sleep while a 32-bit word holds a value, as with a futex, until another has changed it and wakes them. Where
+   no thread sleeps, a wake-up is no system call. The word is the program's own, aligned, and read and written as an atomic.
    new makes a table for so many threads, grow lets it become one for more while it is used; new gives NULL, grow ENOMEM, for more than
-   4,194,304. free: nobody sleeps in the table, and nobody uses it again.
+   4,194,304. free: no thread sleeps in the table, and none uses it again.
    wait may end without a wake-up: look at the word again. EAGAIN: it holds something else than expected. clockwait gives ETIMEDOUT at
    its deadline. wake wakes at most so many, those that came first, and gives how many; the word may be gone by then. */
 typedef struct contend_wait_table contend_wait_table_t;

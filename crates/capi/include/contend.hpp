@@ -86,7 +86,7 @@ public:
     void lock_shared() noexcept { Shared(&this->lock_); }
     void unlock_shared() noexcept { UnlockShared(&this->lock_); }
     bool try_lock_shared() noexcept { return TryShared(&this->lock_) == 0; }
-    /// Makes a reader of the writer, which unlock_shared() ends; nobody writes in between.
+    /// Makes a reader of the writer, which unlock_shared() ends; no other thread writes in between.
     void downgrade() noexcept { Downgrade(&this->lock_); }
 };
 

@@ -33,7 +33,7 @@ unsafe extern "C" fn contend_wait_table_grow(table: *const Table, threads: usize
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_wait_table_free(table: *mut Table) {
     if !table.is_null() {
-        // SAFETY: it came from `contend_wait_table_new`, and nobody uses it again.
+        // SAFETY: it came from `contend_wait_table_new`, and the caller does not use it again.
         drop(unsafe { Box::from_raw(table) });
     }
 }

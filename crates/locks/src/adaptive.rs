@@ -2,23 +2,24 @@
 //!
 //! | word       | written by | meaning                                                  |
 //! |------------|------------|----------------------------------------------------------|
-//! | `word`     | everybody  | the state; its bits are in [`blocking`](crate::blocking) |
+//! | `word`     | any thread | the state; its bits are in [`blocking`](crate::blocking) |
 //! | `spinners` | waiters    | those that spin, see [`spinners`](crate::spinners)       |
 //!
 //! Each part answers a regime in which a lock without it fails:
 //!
-//! 1. Whoever finds the lock free takes it, past all who wait, so that nobody waits for a thread that does not run.
+//! 1. A thread that finds the lock free takes it, past all waiters, so that no thread waits for a thread that does not run.
 //! 2. A waiter backs off a few times, each for longer than a hand-over: a holder that comes back soon finds the lock in its own
 //!    cache.
 //! 3. Then it spins in a queue, of which the first alone polls the word. Many cores wait so without touching the lock's line, one
-//!    of them is always ready to take it, and nobody pays for a wake-up. A place in the queue lasts 0.5 ms, since whoever is
-//!    before may have lost its core; when one has ended so, nobody queues up until the queue moves again. The first polls for as
-//!    long as it would take to fall asleep and be woken.
+//!    of them is always ready to take it, and no thread pays for a wake-up. A place in the queue lasts 0.5 ms, since the thread
+//!    before may have lost its core; when a place has ended so, no thread queues up until the queue moves again. The first polls
+//!    for as long as it would take to fall asleep and be woken.
 //! 4. Then it sleeps, newcomers at once where others sleep already. One sleeper at a time is on its way. One that finds the lock held
 //!    after it has waited for 1 ms keeps newcomers out, one such in each ms, until it or another sleeper is in.
 //!
-//! Order: whoever comes first; of those that sleep one enters in each ms, whoever else comes. A waiting writer lets no
-//! new reader past; a thread that reads already is let in whatever waits. Any thread may release either side.
+//! Order: the first thread that finds the lock free enters; of those that sleep one enters in each ms, even if others come. A
+//! waiting writer lets no new reader past; a thread that reads already is let in whatever waits. Any thread may release either
+//! side.
 //! Source: composed of `futex`, `rw` and `osq`; that a few spin in a queue and the rest sleep is Linux's mutex since 3.10.
 
 use machine::{GaveUp, Machine, Patient, Timeout};
@@ -121,7 +122,7 @@ unsafe impl<M: Machine> TimedRwLock<M> for Adaptive<M> {
     }
 }
 
-// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+// SAFETY: a holder has written the lock's word, which is free only when no thread holds the lock.
 unsafe impl<M: Machine> Elidable<M> for Adaptive<M> {
     fn await_free(&self) {
         self.word.await_free();

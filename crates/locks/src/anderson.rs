@@ -12,10 +12,10 @@
 //!
 //! The number of threads that hold or wait is bounded by the number of slots, since two in one slot would both
 //! enter. That is checked: an acquirer whose slot is still in use waits until it is not. For that it reads `entered`, and
-//! what another core has read may be gone from the holder's cache: so the release has `holder`, which nobody else reads.
+//! what another core has read may be gone from the holder's cache: so the release has `holder`, which nothing else reads.
 //! Zero-filled memory must be a free lock, and in a free lock slot 0 is granted: so zero means "granted" there, and
 //! "wait" in all others.
-//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Order: first in, first out; no waiter is bypassed. Any thread may release.
 //! Source: Anderson 1990.
 
 use machine::Ordering::{Acquire, Relaxed, Release};

@@ -5,10 +5,10 @@
 //! | 0 to 15        | `ARRIVED` | how many have come in this round                             |
 //! | 16 to 31       | round     | how many rounds are over, modulo 2¹⁶: what waiters sleep on  |
 //!
-//! Whoever comes last begins the next round in the write in which it arrives. So more threads than the barrier is for may use
-//! it: as many as it is for go on together.
+//! The thread that comes last begins the next round in the write in which it arrives. So more threads than the barrier is for
+//! may use it: as many as it is for go on together.
 //!
-//! Order: all that wait go on at once; nobody may be 65,536 rounds late.
+//! Order: all that wait go on at once; no thread may be 65,536 rounds late.
 //! Source: Hensgen, Finkel, Manber 1988 (the round in place of a sense).
 
 use core::fmt;

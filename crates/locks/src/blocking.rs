@@ -3,10 +3,10 @@
 //! | bits    | name       | set by                              | cleared by                                    |
 //! |---------|------------|-------------------------------------|-----------------------------------------------|
 //! | 0       | `WRITER`   | an exclusive acquirer               | its release                                   |
-//! | 1       | `WAKING`   | a holder, before it wakes a sleeper | whoever slept: enters, gives up, sleeps again |
+//! | 1       | `WAKING`   | a holder, before it wakes a sleeper | a waiter that slept: enters, gives up, sleeps |
 //! | 2       | `RESERVED` | a waiter that must not be bypassed  | an entitled waiter: enters or gives up        |
 //! | 3       | `SLEEPING` | a waiter, before and after it sleeps | a holder, before it wakes a sleeper          |
-//! | 4       | `READERS_SLEEP` | a shared waiter, before it sleeps | a reader that enters, before it wakes all; a writer that finds nobody asleep |
+//! | 4 | `READERS_SLEEP` | a shared waiter, before it sleeps | a reader, before it wakes all, or a writer that becomes one; a writer that finds no sleeper |
 //! | 5 to 31 | `READER`s  | shared acquirers                    | their releases                                |
 //!
 //! All zero is free. "Held" means that `WRITER` or a reader is there.
@@ -14,21 +14,21 @@
 //! 1. A thread sleeps only on a value that is held, has `SLEEPING`, and has no `WAKING`; so the release of that hold
 //!    wakes one.
 //! 2. While `WAKING` is set and the lock is not held by who set it, some thread that has slept is awake and will poll
-//!    the word again. Until then releases wake nobody: one waiter at a time is on its way, however fast the lock
+//!    the word again. Until then releases wake no sleeper: one waiter at a time is on its way, however fast the lock
 //!    changes hands.
 //! 3. While `RESERVED` is set in a free word, an *entitled* thread (it has slept, or set the bit) is awake and will
 //!    enter or clear the bit. A newcomer may not enter past it.
 //! 4. A release wakes one, who may be a writer that readers keep out. So a reader that enters and finds `READERS_SLEEP`
-//!    wakes everybody: those readers can be in, and no other release is bound to come that would let them know.
+//!    wakes all sleepers: those readers can be in, and no other release is bound to come that would let them know.
 //! 5. Each waiter changes the word at most once before it sleeps, so waiters cannot invalidate each other's futex value
 //!    for ever.
 //!
 //! A waiter first backs off for longer than a hand-over costs, a few times, then sleeps. That is on purpose: where
 //! a lock is hot, the holder releases and re-acquires many times in its own cache before the line moves, and the
 //! cost of moving is shared by all these critical sections. `RESERVED` bounds what that does to the waiters: once one
-//! has waited for 1 ms, been woken, and found the lock held, a waiter is let in before any newcomer: that one, if the lock is free
-//! before it sleeps again, else the first of those that sleep. (To let it in for certain, each of those that sleep before it would
-//! have to be woken in turn, while nobody runs in the lock.) A writer that waits for
+//! has waited for 1 ms, been woken, and found the lock held, a waiter is let in before any newcomer: that one, if the
+//! lock is free before it sleeps again, else the first of those that sleep. (To let it in for certain, each of those
+//! that sleep before it would have to be woken in turn, while no thread runs in the lock.) A writer that waits for
 //! readers keeps newcomers out at once.
 //!
 //! A lock may give its waiters a place to spin between the back-off and the sleep, its [`Spinners`]. That decides who polls the
@@ -83,7 +83,7 @@ const fn is_held(state: u32) -> bool {
     state & (WRITER | READERS) != 0
 }
 
-/// Somebody sleeps, or may, and nobody is on its way.
+/// A waiter sleeps, or may, and no woken waiter is on its way.
 const fn wants_waking(state: u32) -> bool {
     state & (SLEEPING | WAKING) == SLEEPING
 }
@@ -118,7 +118,7 @@ enum WaiterState {
     Newcomer,
     /// Reserved: it may pass `RESERVED`.
     Reserved,
-    /// Slept: so it may, too. Whoever woke it has not said whether others sleep.
+    /// Slept: so it may, too. The thread that woke it has not said whether others sleep.
     Slept,
 }
 
@@ -156,7 +156,7 @@ impl<M: Machine> BlockingWord<M> {
         self.word.load(Relaxed) & RESERVED != 0
     }
 
-    /// Waits until nobody holds the lock, or waits for it.
+    /// Waits until no thread holds the lock, or waits for it.
     pub(crate) fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |state| state == 0);
     }
@@ -181,7 +181,7 @@ impl<M: Machine> BlockingWord<M> {
         if self.take_when_free() { Ok(()) } else { self.wait(Want::Exclusive, spinners, timeout) }
     }
 
-    /// Takes a lock that nobody holds and that is reserved for nobody, whoever sleeps.
+    /// Takes a lock that no thread holds and that is not reserved, even if threads sleep.
     #[inline]
     fn take_when_free(&self) -> bool {
         // [1] from the last release
@@ -266,10 +266,10 @@ impl<M: Machine> BlockingWord<M> {
         let may_sleep = if state == WRITER {
             self.word.fetch_sub(WRITER, Release) != WRITER // [1] to the next acquirer
         } else {
-            wants_waking(self.word.fetch_sub(WRITER, Release)) // [1]; a sleeper is on its way, or somebody reserved
+            wants_waking(self.word.fetch_sub(WRITER, Release)) // [1]; a sleeper is on its way, or a waiter reserved
         };
         if may_sleep {
-            // Somebody has come meanwhile, perhaps to sleep.
+            // A thread has come meanwhile, perhaps to sleep.
             self.wake_by_address();
         }
     }
@@ -318,8 +318,8 @@ impl<M: Machine> BlockingWord<M> {
     fn wake_one(&self) {
         let mut state = self.word.load(Relaxed);
         while wants_waking(state) {
-            // Whoever is about to sleep on the old value finds it changed; whoever comes later sets the bit again,
-            // and so does the one that is woken, since there may be more.
+            // A waiter that is about to sleep on the old value finds it changed; a later waiter sets the bit again,
+            // and so does the waiter that is woken, since there may be more sleepers.
             let woken = (state | WAKING) & !SLEEPING;
             match self.word.compare_exchange(state, woken, Relaxed, Relaxed) {
                 Ok(_) => {
@@ -336,9 +336,9 @@ impl<M: Machine> BlockingWord<M> {
     /// Clears what sleepers left in the word that are gone, after a wake-up that found none. The caller holds the lock
     /// exclusively and has set `WAKING`.
     ///
-    /// Whoever is about to sleep clears `WAKING` in the step in which it sets its own bits, and nobody but the holder sets it
-    /// again. So while it is set, nobody has gone to sleep since the wake-up, and `READERS_SLEEP` is of readers that gave
-    /// up: left in the word, it would keep every writer off the short ways through a lock that nobody else uses.
+    /// A waiter that is about to sleep clears `WAKING` in the step in which it sets its own bits, and only the holder sets it
+    /// again. So while it is set, no waiter has gone to sleep since the wake-up, and `READERS_SLEEP` is of readers that gave
+    /// up: left in the word, it would keep every writer off the short ways through a lock that no other thread uses.
     fn forget_sleepers(&self, mut state: u32) {
         while state & WAKING != 0 {
             let cleared = state & !(WAKING | READERS_SLEEP);
@@ -487,7 +487,7 @@ impl<M: Machine> Waiter<'_, M> {
     /// Sleeps until it is worth polling again.
     fn sleep(&mut self, state: u32, timeout: Timeout<'_, M>) {
         if !is_held(state) {
-            // Reserved for a thread that is awake: there would be nobody to end a sleep.
+            // Reserved for a thread that is awake: there would be no thread to end a sleep.
             let over = |now| now & RESERVED == 0 || is_held(now);
             let _ = M::spin_until_or(self.word, Relaxed, timeout, over);
             return;
@@ -516,7 +516,7 @@ impl<M: Machine> Waiter<'_, M> {
         {
             state = now;
         }
-        // A writer's release wakes the next one; without a writer nobody may be about to.
+        // A writer's release wakes the next waiter; without a writer, it may be that no thread is about to.
         if state & WRITER == 0 {
             M::wake(self.word, 1);
         }

@@ -15,11 +15,55 @@ use crate::{
 
 pub use families::Family;
 
+/// What a lock is there for, by which the catalogue is ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// To start with.
+    Start,
+    /// Spin locks without a queue.
+    Spinning,
+    /// Spin locks whose waiters queue up.
+    Queue,
+    /// Locks that sleep, as Linux has them.
+    Sleeping,
+    /// Locks that others have taken the place of: they reproduce what was published of them.
+    History,
+    /// The C library's algorithms: they simulate what a program has, and check it.
+    Glibc,
+}
+
+impl Group {
+    /// All of them, in the order of the catalogue.
+    pub const ALL: [Self; 6] =
+        [Self::Start, Self::Spinning, Self::Queue, Self::Sleeping, Self::History, Self::Glibc];
+
+    /// As tables say it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start here",
+            Self::Spinning => "spinning",
+            Self::Queue => "queue",
+            Self::Sleeping => "sleeping",
+            Self::History => "history",
+            Self::Glibc => "glibc",
+        }
+    }
+
+    /// Whether programs are made with its locks: the others are there to be compared with.
+    #[must_use]
+    pub const fn is_for_use(self) -> bool {
+        !matches!(self, Self::History | Self::Glibc)
+    }
+}
+
 /// What a lock is, beyond what its type says.
 #[derive(Clone, Copy, Debug)]
 pub struct Lock {
     /// The name that commands take.
     pub name: &'static str,
+    /// What it is there for.
+    pub group: Group,
     /// One line.
     pub summary: &'static str,
     /// Where the algorithm comes from.
@@ -38,7 +82,7 @@ pub struct Lock {
     pub timed: bool,
     /// Readers share it.
     pub shared: bool,
-    /// Nobody but the thread that has acquired it may release it.
+    /// Only the thread that has acquired it may release it.
     pub owner_releases: bool,
     /// Its sections see only what whole sections have left; if not, it is for the simulated and the checked machine.
     pub opaque: bool,
@@ -46,11 +90,11 @@ pub struct Lock {
     pub wraps: bool,
     /// Past some number of readers it lets no other in.
     pub bounds_readers: bool,
-    /// There is a state in which it goes to a waiter and to nobody who comes later.
+    /// There is a state in which it goes to a waiter and to no thread that comes later.
     pub promises: bool,
 }
 
-/// Somebody who wants to use a lock by its name, with its type. Each lock calls the most able of the functions that
+/// Code that wants to use a lock by its name, with its type. Each lock calls the most able of the functions that
 /// its type allows; by default an ability that the visitor does not care for is dropped.
 pub trait Visitor<M: Machine> {
     /// What the visit gives.
@@ -93,13 +137,14 @@ macro_rules! bounds_readers {
 }
 
 macro_rules! catalogue {
-    ($($name:literal: $ability:ident $type:ident {
+    ($($group:ident { $($name:literal: $ability:ident $type:ident {
         summary: $summary:literal, source: $source:literal, family: $family:ident, fairness: $fairness:literal,
         per_thread: $per_thread:literal, nested: $nested:literal $(,)?
-    })*) => {
-        /// Every lock, in the order in which tables show them.
-        pub const LOCKS: &[Lock] = &[$(Lock {
+    })* })*) => {
+        /// Every lock, in the order in which tables show them: group after group.
+        pub const LOCKS: &[Lock] = &[$($(Lock {
             name: $name,
+            group: Group::$group,
             summary: $summary,
             source: $source,
             family: Family::$family,
@@ -114,16 +159,16 @@ macro_rules! catalogue {
             wraps: <$type<machine::Native> as RawLock<machine::Native>>::WRAPS,
             bounds_readers: bounds_readers!($ability $type),
             promises: <$type<machine::Native> as RawLock<machine::Native>>::PROMISES,
-        }),*];
+        }),*),*];
 
         // A lock is as large whatever its waiters do while they wait, so that one size stands for both.
-        $(const _: () = assert!(size_of::<$type<machine::Native>>() == size_of::<$type<machine::Patient>>());)*
+        $($(const _: () = assert!(size_of::<$type<machine::Native>>() == size_of::<$type<machine::Patient>>());)*)*
 
         /// Calls the visitor with the type of the lock of this name, which may be one of [`ELIDED`]; none if there is no such lock.
         pub fn visit<M: Machine, V: Visitor<M>>(name: &str, visitor: V) -> Option<V::Output> {
             let Some(lock) = find(name) else { return visit_elided(name, visitor) };
             match lock.name {
-                $($name => Some(visitor.$ability::<$type<M>>(lock)),)*
+                $($($name => Some(visitor.$ability::<$type<M>>(lock)),)*)*
                 _ => None,
             }
         }
@@ -142,7 +187,7 @@ macro_rules! elided {
                 source: "Rajwar and Goodman 2001; glibc since 2.18",
                 fairness: "none among transactions; that of the lock among those that acquire it",
                 owner_releases: true,
-                promises: false, // sections that are transactions pass whoever waits
+                promises: false, // sections that are transactions pass all waiters
                 opaque: <Elided<$type<M>, $policy $(<$machine>)?> as RawLock<M>>::OPAQUE,
                 bytes: size_of::<Elided<$type<M>, $policy $(<$machine>)?>>(),
                 ..*named($base)
@@ -329,276 +374,288 @@ elided! {
 }
 
 catalogue! {
-    "adaptive": timed_shared Adaptive {
-        summary: "the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps",
-        source: "composed of futex, rw and osq; Linux mutex since 3.10",
-        family: BackOffThenSleep,
-        fairness: "of those that sleep one enters in each ms, ahead of newcomers",
-        per_thread: "a node for each lock waited for, from the thread's pool",
-        nested: "any number",
+    Start {
+        "adaptive": timed_shared Adaptive {
+            summary: "the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps",
+            source: "composed of futex, rw and osq; Linux mutex since 3.10",
+            family: BackOffThenSleep,
+            fairness: "of those that sleep one enters in each ms, ahead of newcomers",
+            per_thread: "a node for each lock waited for, from the thread's pool",
+            nested: "any number",
+        }
+        "futex": timed Futex {
+            summary: "a mutex that backs off while the lock is hot, then sleeps",
+            source: "Drepper 2011; Go sync.Mutex 2016",
+            family: BackOffThenSleep,
+            fairness: "of those that sleep one enters in each ms, ahead of newcomers",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "rw": timed_shared Rw {
+            summary: "a reader-writer lock that sleeps; fair to writers, lets a reader read again",
+            source: "Courtois, Heymans and Parnas 1971; the word of futex",
+            family: BackOffThenSleep,
+            fairness: "no new reader passes a waiting writer; of those that sleep one enters in each ms, ahead of newcomers",
+            per_thread: "nothing; a thread may say that it reads already",
+            nested: "any number",
+        }
     }
-    "tas": timed Tas {
-        summary: "swap until the word was free; every attempt takes the line",
-        source: "Anderson 1990",
-        family: TestAndSet,
-        fairness: "none",
-        per_thread: "nothing",
-        nested: "any number",
+    Spinning {
+        "ttas-backoff": timed TtasBackoff {
+            summary: "read, back off twice as long after each failure, swap when free",
+            source: "Anderson 1990",
+            family: BackOff,
+            fairness: "none; late comers are favoured",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "ticket-proportional": tried TicketProportional {
+            summary: "a ticket lock whose waiters back off in proportion to their distance",
+            source: "Mellor-Crummey and Scott 1991",
+            family: BackOff,
+            fairness: "first in, first out",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "lockref": timed LockRef {
+            summary: "a lock with a reference count that is changed without it while it is free",
+            source: "Linux 3.12",
+            family: TestAndSet,
+            fairness: "none",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "rw-queued": shared RwQueued {
+            summary: "a reader-writer spin lock whose waiters queue up at a ticket lock",
+            source: "Linux 3.16, 2017",
+            family: Ticket,
+            fairness: "first in, first out; up to 32,768 waiters",
+            per_thread: "nothing",
+            nested: "any number",
+        }
     }
-    "tas-backoff": timed TasBackoff {
-        summary: "swap at once, back off twice as long after each failure",
-        source: "Anderson 1990",
-        family: BackOff,
-        fairness: "none; late comers are favoured",
-        per_thread: "nothing",
-        nested: "any number",
+    Queue {
+        "mcs": tried Mcs {
+            summary: "a queue of nodes; every waiter watches its own",
+            source: "Mellor-Crummey and Scott 1991",
+            family: Queue,
+            fairness: "first in, first out",
+            per_thread: "a node for each lock held or waited for, from the thread's pool",
+            nested: "any number; past 4 nodes in use, slower",
+        }
+        "mcs-tp": timed McsTp {
+            summary: "MCS whose releases pass over waiters that do not run",
+            source: "He, Scherer and Scott 2005",
+            family: Queue,
+            fairness: "first in, first out among those who run and stay",
+            per_thread: "a node for each lock held or waited for, from the thread's pool",
+            nested: "any number; past 4 nodes in use, slower",
+        }
+        "k42": tried K42 {
+            summary: "MCS that needs no node at release",
+            source: "Auslander et al. 2003",
+            family: Queue,
+            fairness: "first in, first out",
+            per_thread: "a node for each lock waited for, from the thread's pool",
+            nested: "any number",
+        }
+        "clh": tried Clh {
+            summary: "a queue of nodes; every waiter watches its predecessor's",
+            source: "Craig 1993",
+            family: Queue,
+            fairness: "first in, first out",
+            per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+            nested: "any number; past 4 nodes in use, slower",
+        }
+        "clh-timed": timed ClhTimed {
+            summary: "CLH whose waiters can give up",
+            source: "Scott and Scherer 2001; Scott 2002",
+            family: Queue,
+            fairness: "first in, first out among those who stay",
+            per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+            nested: "any number; past 4 nodes in use, slower",
+        }
+        "osq": timed Osq {
+            summary: "MCS linked both ways, whose waiters can leave from anywhere",
+            source: "Linux 3.15; Scott and Scherer 2001",
+            family: Queue,
+            fairness: "first in, first out among those who stay; none past the pool",
+            per_thread: "a node for each lock held or waited for, from the thread's pool",
+            nested: "any number; past 4 nodes in use, without order",
+        }
+        "qspin": tried Qspin {
+            summary: "4 bytes: one pending waiter on the word, an MCS queue behind it",
+            source: "Linux 4.2",
+            family: Queue,
+            fairness: "first in, first out but for a newcomer that finds the word free; none past the pool",
+            per_thread: "a node for each lock waited for, from the thread's pool",
+            nested: "any number",
+        }
     }
-    "ttas": timed Ttas {
-        summary: "read until the word is free, then swap; all waiters rush at a release",
-        source: "Anderson 1990",
-        family: TestAndSet,
-        fairness: "none",
-        per_thread: "nothing",
-        nested: "any number",
+    Sleeping {
+        "kernel-mutex": timed KernelMutex {
+            summary: "spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken",
+            source: "Linux 3.16, 4.10",
+            family: Blocking,
+            fairness: "none, but the first of those that sleep is bypassed only until it has been woken once",
+            per_thread: "two nodes for each lock waited for, from the thread's pool",
+            nested: "any number",
+        }
+        "tp-futex": timed TpFutex {
+            summary: "taken by the thread that finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms",
+            source: "Long 2016-17",
+            family: Blocking,
+            fairness: "none, but the first waiter is bypassed for at most 5 ms, or until it is woken next",
+            per_thread: "a node for each lock waited for, from the thread's pool",
+            nested: "any number",
+        }
+        "rwsem": timed_shared Rwsem {
+            summary: "a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms",
+            source: "Long 2019; Linux 6.1",
+            family: Blocking,
+            fairness: "none, but the first waiter is bypassed for at most 4 ms, or until it is woken next",
+            per_thread: "two nodes for each lock waited for, from the thread's pool; a thread may say that it reads already",
+            nested: "any number",
+        }
     }
-    "ttas-backoff": timed TtasBackoff {
-        summary: "read, back off twice as long after each failure, swap when free",
-        source: "Anderson 1990",
-        family: BackOff,
-        fairness: "none; late comers are favoured",
-        per_thread: "nothing",
-        nested: "any number",
+    History {
+        "tas": timed Tas {
+            summary: "swap until the word was free; every attempt takes the line",
+            source: "Anderson 1990",
+            family: TestAndSet,
+            fairness: "none",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "tas-backoff": timed TasBackoff {
+            summary: "swap at once, back off twice as long after each failure",
+            source: "Anderson 1990",
+            family: BackOff,
+            fairness: "none; late comers are favoured",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "ttas": timed Ttas {
+            summary: "read until the word is free, then swap; all waiters rush at a release",
+            source: "Anderson 1990",
+            family: TestAndSet,
+            fairness: "none",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "ticket": tried Ticket {
+            summary: "draw a number, wait until it is served; all waiters watch one word",
+            source: "Mellor-Crummey and Scott 1991; Linux 2.6.25 to 4.1",
+            family: Ticket,
+            fairness: "first in, first out",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "ticket4": tried Ticket4 {
+            summary: "the ticket lock with 16-bit numbers in one word",
+            source: "Linux 2.6.25 to 4.1",
+            family: Ticket,
+            fairness: "first in, first out; up to 32,768 waiters",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "ticket-selftuning": tried TicketSelfTuning {
+            summary: "a ticket lock whose waiters learn how long to back off",
+            source: "van Riel 2012-13",
+            family: BackOff,
+            fairness: "first in, first out",
+            per_thread: "a table of 64 delays",
+            nested: "any number",
+        }
+        "anderson": tried Anderson {
+            summary: "an array of slots; every waiter watches its own",
+            source: "Anderson 1990",
+            family: Queue,
+            fairness: "first in, first out",
+            per_thread: "one of 64 slots; further threads wait for one",
+            nested: "any number",
+        }
+        "hclh": tried Hclh {
+            summary: "CLH with a queue for each cluster of cores, moved to the global one as a whole",
+            source: "Luchangco, Nussbaum and Shavit 2006",
+            family: Queue,
+            fairness: "first in, first out inside a cluster, and of whole local queues",
+            per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+            nested: "any number; past 4 nodes in use, slower",
+        }
+        "rw-naive": timed_shared RwNaive {
+            summary: "a reader-writer spin lock on one word",
+            source: "Linux before 3.16",
+            family: TestAndSet,
+            fairness: "none; readers keep writers out",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "rwsem-no-spin": timed_shared RwsemNoSpin {
+            summary: "rwsem as it was before writers spun: the thread that finds it free takes it, all others sleep",
+            source: "Linux 3.10",
+            family: Blocking,
+            fairness: "none, but the first waiter is bypassed for at most 4 ms, or until it is woken next",
+            per_thread: "a node for each lock waited for, from the thread's pool; a thread may say that it reads already",
+            nested: "any number",
+        }
+        "rwsem-fifo": timed_shared RwsemFifo {
+            summary: "rwsem as it was before newcomers could steal it: handed over to sleepers in the order of arrival",
+            source: "Linux before 3.10",
+            family: Blocking,
+            fairness: "first in, first out; readers in a row enter together",
+            per_thread: "a node for each lock waited for, from the thread's pool; a thread may say that it reads already",
+            nested: "any number",
+        }
     }
-    "ticket": tried Ticket {
-        summary: "draw a number, wait until it is served; all waiters watch one word",
-        source: "Mellor-Crummey and Scott 1991; Linux 2.6.25 to 4.1",
-        family: Ticket,
-        fairness: "first in, first out",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "ticket4": tried Ticket4 {
-        summary: "the ticket lock with 16-bit numbers in one word",
-        source: "Linux 2.6.25 to 4.1",
-        family: Ticket,
-        fairness: "first in, first out; up to 32,768 waiters",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "ticket-proportional": tried TicketProportional {
-        summary: "a ticket lock whose waiters back off in proportion to their distance",
-        source: "Mellor-Crummey and Scott 1991",
-        family: BackOff,
-        fairness: "first in, first out",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "ticket-selftuning": tried TicketSelfTuning {
-        summary: "a ticket lock whose waiters learn how long to back off",
-        source: "van Riel 2012-13",
-        family: BackOff,
-        fairness: "first in, first out",
-        per_thread: "a table of 64 delays",
-        nested: "any number",
-    }
-    "anderson": tried Anderson {
-        summary: "an array of slots; every waiter watches its own",
-        source: "Anderson 1990",
-        family: Queue,
-        fairness: "first in, first out",
-        per_thread: "one of 64 slots; further threads wait for one",
-        nested: "any number",
-    }
-    "mcs": tried Mcs {
-        summary: "a queue of nodes; every waiter watches its own",
-        source: "Mellor-Crummey and Scott 1991",
-        family: Queue,
-        fairness: "first in, first out",
-        per_thread: "a node for each lock held or waited for, from the thread's pool",
-        nested: "any number; past 4 nodes in use, slower",
-    }
-    "mcs-tp": timed McsTp {
-        summary: "MCS whose releases pass over waiters that do not run",
-        source: "He, Scherer and Scott 2005",
-        family: Queue,
-        fairness: "first in, first out among those who run and stay",
-        per_thread: "a node for each lock held or waited for, from the thread's pool",
-        nested: "any number; past 4 nodes in use, slower",
-    }
-    "k42": tried K42 {
-        summary: "MCS that needs no node at release",
-        source: "Auslander et al. 2003",
-        family: Queue,
-        fairness: "first in, first out",
-        per_thread: "a node for each lock waited for, from the thread's pool",
-        nested: "any number",
-    }
-    "clh": tried Clh {
-        summary: "a queue of nodes; every waiter watches its predecessor's",
-        source: "Craig 1993",
-        family: Queue,
-        fairness: "first in, first out",
-        per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
-        nested: "any number; past 4 nodes in use, slower",
-    }
-    "clh-timed": timed ClhTimed {
-        summary: "CLH whose waiters can give up",
-        source: "Scott and Scherer 2001; Scott 2002",
-        family: Queue,
-        fairness: "first in, first out among those who stay",
-        per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
-        nested: "any number; past 4 nodes in use, slower",
-    }
-    "hclh": tried Hclh {
-        summary: "CLH with a queue for each cluster of cores, moved to the global one as a whole",
-        source: "Luchangco, Nussbaum and Shavit 2006",
-        family: Queue,
-        fairness: "first in, first out inside a cluster, and of whole local queues",
-        per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
-        nested: "any number; past 4 nodes in use, slower",
-    }
-    "osq": timed Osq {
-        summary: "MCS linked both ways, whose waiters can leave from anywhere",
-        source: "Linux 3.15; Scott and Scherer 2001",
-        family: Queue,
-        fairness: "first in, first out among those who stay; none past the pool",
-        per_thread: "a node for each lock held or waited for, from the thread's pool",
-        nested: "any number; past 4 nodes in use, without order",
-    }
-    "qspin": tried Qspin {
-        summary: "4 bytes: one pending waiter on the word, an MCS queue behind it",
-        source: "Linux 4.2",
-        family: Queue,
-        fairness: "first in, first out but for a newcomer that finds the word free; none past the pool",
-        per_thread: "a node for each lock waited for, from the thread's pool",
-        nested: "any number",
-    }
-    "lockref": timed LockRef {
-        summary: "a lock with a reference count that is changed without it while it is free",
-        source: "Linux 3.12",
-        family: TestAndSet,
-        fairness: "none",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "rw-naive": timed_shared RwNaive {
-        summary: "a reader-writer spin lock on one word",
-        source: "Linux before 3.16",
-        family: TestAndSet,
-        fairness: "none; readers keep writers out",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "rw-queued": shared RwQueued {
-        summary: "a reader-writer spin lock whose waiters queue up at a ticket lock",
-        source: "Linux 3.16, 2017",
-        family: Ticket,
-        fairness: "first in, first out; up to 32,768 waiters",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "futex": timed Futex {
-        summary: "a mutex that backs off while the lock is hot, then sleeps",
-        source: "Drepper 2011; Go sync.Mutex 2016",
-        family: BackOffThenSleep,
-        fairness: "of those that sleep one enters in each ms, ahead of newcomers",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "rw": timed_shared Rw {
-        summary: "a reader-writer lock that sleeps; fair to writers, lets a reader read again",
-        source: "Courtois, Heymans and Parnas 1971; the word of futex",
-        family: BackOffThenSleep,
-        fairness: "no new reader passes a waiting writer; of those that sleep one enters in each ms, ahead of newcomers",
-        per_thread: "nothing; a thread may say that it reads already",
-        nested: "any number",
-    }
-    "kernel-mutex": timed KernelMutex {
-        summary: "spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken",
-        source: "Linux 3.16, 4.10",
-        family: Blocking,
-        fairness: "none, but the first of those that sleep is bypassed only until it has been woken once",
-        per_thread: "two nodes for each lock waited for, from the thread's pool",
-        nested: "any number",
-    }
-    "tp-futex": timed TpFutex {
-        summary: "taken by whoever finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms",
-        source: "Long 2016-17",
-        family: Blocking,
-        fairness: "none, but the first waiter is bypassed for at most 5 ms, or until it is woken next",
-        per_thread: "a node for each lock waited for, from the thread's pool",
-        nested: "any number",
-    }
-    "rwsem": timed_shared Rwsem {
-        summary: "a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms",
-        source: "Long 2019; Linux 6.1",
-        family: Blocking,
-        fairness: "none, but the first waiter is bypassed for at most 4 ms, or until it is woken next",
-        per_thread: "two nodes for each lock waited for, from the thread's pool; a thread may say that it reads already",
-        nested: "any number",
-    }
-    "rwsem-no-spin": timed_shared RwsemNoSpin {
-        summary: "rwsem as it was before writers spun: whoever finds it free takes it, all others sleep",
-        source: "Linux 3.10",
-        family: Blocking,
-        fairness: "none, but the first waiter is bypassed for at most 4 ms, or until it is woken next",
-        per_thread: "a node for each lock waited for, from the thread's pool; a thread may say that it reads already",
-        nested: "any number",
-    }
-    "rwsem-fifo": timed_shared RwsemFifo {
-        summary: "rwsem as it was before newcomers could steal it: handed over to sleepers in the order of arrival",
-        source: "Linux before 3.10",
-        family: Blocking,
-        fairness: "first in, first out; readers in a row enter together",
-        per_thread: "a node for each lock waited for, from the thread's pool; a thread may say that it reads already",
-        nested: "any number",
-    }
-    "glibc-mutex": timed GlibcMutex {
-        summary: "glibc's default mutex: sleeps at once while the lock is held",
-        source: "Drepper 2011; glibc 2.36",
-        family: Blocking,
-        fairness: "none",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "glibc-adaptive": timed GlibcAdaptive {
-        summary: "glibc's adaptive mutex: polls for up to 100 pauses, then sleeps",
-        source: "glibc 2.36",
-        family: Blocking,
-        fairness: "none",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "glibc-spin": tried GlibcSpin {
-        summary: "glibc's spin lock: adds when it has seen the lock free; all waiters rush at a release",
-        source: "glibc 2.36 on x86-64",
-        family: TestAndSet,
-        fairness: "none",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "glibc-rwlock": timed_shared GlibcRwlock {
-        summary: "glibc's reader-writer lock of the default kind",
-        source: "Riegel 2016; glibc 2.36",
-        family: Blocking,
-        fairness: "none; readers keep writers out",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "glibc-rwlock-writer": timed_shared GlibcRwlockWriter {
-        summary: "glibc's reader-writer lock whose writers hand over to waiting writers",
-        source: "Riegel 2016; glibc 2.36",
-        family: Blocking,
-        fairness: "none; readers that overlap keep writers out, writers keep waiting readers out",
-        per_thread: "nothing",
-        nested: "any number",
-    }
-    "glibc-rwlock-nonrecursive": timed_shared GlibcRwlockNonrecursive {
-        summary: "glibc's reader-writer lock whose new readers let waiting writers go first",
-        source: "Riegel 2016; glibc 2.36",
-        family: Blocking,
-        fairness: "none; writers keep readers out",
-        per_thread: "nothing; a thread may say that it reads already",
-        nested: "any number",
+    Glibc {
+        "glibc-mutex": timed GlibcMutex {
+            summary: "glibc's default mutex: sleeps at once while the lock is held",
+            source: "Drepper 2011; glibc 2.36",
+            family: Blocking,
+            fairness: "none",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "glibc-adaptive": timed GlibcAdaptive {
+            summary: "glibc's adaptive mutex: polls for up to 100 pauses, then sleeps",
+            source: "glibc 2.36",
+            family: Blocking,
+            fairness: "none",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "glibc-spin": tried GlibcSpin {
+            summary: "glibc's spin lock: adds when it has seen the lock free; all waiters rush at a release",
+            source: "glibc 2.36 on x86-64",
+            family: TestAndSet,
+            fairness: "none",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "glibc-rwlock": timed_shared GlibcRwlock {
+            summary: "glibc's reader-writer lock of the default kind",
+            source: "Riegel 2016; glibc 2.36",
+            family: Blocking,
+            fairness: "none; readers keep writers out",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "glibc-rwlock-writer": timed_shared GlibcRwlockWriter {
+            summary: "glibc's reader-writer lock whose writers hand over to waiting writers",
+            source: "Riegel 2016; glibc 2.36",
+            family: Blocking,
+            fairness: "none; readers that overlap keep writers out, writers keep waiting readers out",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "glibc-rwlock-nonrecursive": timed_shared GlibcRwlockNonrecursive {
+            summary: "glibc's reader-writer lock whose new readers let waiting writers go first",
+            source: "Riegel 2016; glibc 2.36",
+            family: Blocking,
+            fairness: "none; writers keep readers out",
+            per_thread: "nothing; a thread may say that it reads already",
+            nested: "any number",
+        }
     }
 }

@@ -11,9 +11,9 @@
 //! | `holder`       | the holder alone                  | the holder's node, for its release to find |
 //! | node `waiting` | its owner                         | 1 from the owner's arrival to its release |
 //!
-//! Craig's lock keeps the last node for the next acquirer to find. Here a release that nobody waits for takes it out
+//! Craig's lock keeps the last node for the next acquirer to find. Here a release that no thread waits for takes it out
 //! again, so that a free lock is all zero and owns nothing, at the price of a compare-and-swap.
-//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Order: first in, first out; no waiter is bypassed. Any thread may release.
 //! Source: Craig 1993; Magnusson, Landin and Hagersten 1994.
 
 use core::ptr::null_mut;

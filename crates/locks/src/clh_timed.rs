@@ -11,7 +11,7 @@
 //! | node `predecessor` | its owner, when it gives up | whom the successor has to wait for instead          |
 //!
 //! A free lock has a null tail, or one whose node is released: when the holder released just before its last
-//! waiter left. Nodes are in memory that is never unmapped, so nobody waits for a neighbour in order to give up.
+//! waiter left. Nodes are in memory that is never unmapped, so no waiter waits for a neighbour in order to give up.
 //! Order: first in, first out among those who stay. Any thread may release.
 //! Source: Scott and Scherer 2001; Scott 2002 (giving up without waiting for the neighbours).
 
@@ -54,7 +54,7 @@ impl<M: Machine> ClhTimed<M> {
         let own = core::ptr::from_ref(node).cast_mut();
         let before = core::ptr::from_ref(predecessor).cast_mut();
         // [3] publishes the predecessor's node, which we have by the same edge, to the next in the queue; [4] from
-        // whoever was behind us and left
+        // the waiter that was behind us and left
         if self.tail.load(Relaxed) == own && self.tail.compare_exchange(own, before, AcqRel, Relaxed).is_ok()
         {
             // SAFETY: out of the queue, without a successor.
@@ -82,7 +82,7 @@ unsafe impl<M: Machine> RawLock<M> for ClhTimed<M> {
         // SAFETY: the holder's acquisition put its node here; before any acquisition it is null.
         let Some(node) = (unsafe { own.as_ref() }) else { return };
         let last = self.tail.load(Relaxed) == own;
-        // [1] to the next acquirer; [4] from whoever was behind us and left
+        // [1] to the next acquirer; [4] from the waiter that was behind us and left
         if last && self.tail.compare_exchange(own, null_mut(), AcqRel, Relaxed).is_ok() {
             // SAFETY: out of the queue, without a successor.
             unsafe { M::free_node(node) };

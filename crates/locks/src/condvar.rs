@@ -2,12 +2,12 @@
 //!
 //! | word      | written by                     | meaning                                             |
 //! |-----------|--------------------------------|-----------------------------------------------------|
-//! | `number`  | whoever notifies               | how often somebody was notified: what waiters sleep on |
+//! | `number`  | a thread that notifies         | how often waiters were notified: what they sleep on |
 //! | `waiters` | waiters, as they come and leave | how many there are                                  |
 //!
-//! A waiter reads the number and counts itself while it holds the lock. Whoever changes what the lock guards holds it later, so
-//! that its notification finds the waiter counted, and changes a number that the waiter has read. Where nobody waits a
-//! notification is one load.
+//! A waiter reads the number and counts itself while it holds the lock. A thread that changes what the lock guards holds it
+//! later, so that its notification finds the waiter counted, and changes a number that the waiter has read. Where no thread
+//! waits, a notification is one load.
 //!
 //! Order: the machine's of its sleepers. All that are notified together go for the lock at once.
 //! Source: Drepper 2011 (the number); Rust's `std` 2022 (nothing else in the word).
@@ -62,7 +62,7 @@ impl WaitTimeoutResult {
 }
 
 impl<M: Machine> Condvar<M> {
-    /// A condition variable that nobody waits on.
+    /// A condition variable that no thread waits on.
     #[must_use]
     pub const fn new() -> Self {
         Self { number: M::U32::ZERO, waiters: M::U32::ZERO }
@@ -133,7 +133,7 @@ impl<M: Machine> Condvar<M> {
     /// [`GaveUp`] when `timeout` was reached; the lock is held again.
     ///
     /// # Safety
-    /// The lock is held exclusively, and whoever acquired it takes this for its release and its next acquisition.
+    /// The lock is held exclusively, and its acquirer takes this for its release and its next acquisition.
     pub unsafe fn wait_raw<L: RawLock<M>>(&self, lock: &L, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         let number = self.enter();
         // SAFETY: by the caller.
@@ -145,7 +145,7 @@ impl<M: Machine> Condvar<M> {
 
     /// The first half of a wait, for locks of any kind: counts the caller, who holds the lock and releases it next. Gives the number
     /// for [`sleep`](Self::sleep).
-    #[must_use = "whoever enters has to sleep"]
+    #[must_use = "the thread that enters has to sleep"]
     pub fn enter(&self) -> u32 {
         self.waiters.fetch_add(1, Relaxed); // the lock publishes it, and the number's order with it
         self.number.load(Relaxed)
@@ -163,12 +163,12 @@ impl<M: Machine> Condvar<M> {
         self.waiters.fetch_sub(1, Relaxed);
     }
 
-    /// Wakes one of those that wait. Says whether anybody did.
+    /// Wakes one of those that wait. Says whether any thread waited.
     pub fn notify_one(&self) -> bool {
         self.notify(1)
     }
 
-    /// Wakes all that wait. Says whether anybody did.
+    /// Wakes all that wait. Says whether any thread waited.
     pub fn notify_all(&self) -> bool {
         self.notify(u32::MAX)
     }

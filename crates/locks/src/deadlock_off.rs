@@ -1,4 +1,4 @@
-//! Without the feature `deadlock_detection` nobody writes down who waits for whom.
+//! Without the feature `deadlock_detection` no thread writes down who waits for whom.
 
 /// How a lock is held or wanted.
 #[derive(Clone, Copy)]

@@ -5,14 +5,14 @@
 //! | a transaction             | a look at the lock, in the transaction, which finds it free | a commit           |
 //! | one that holds the lock   | an acquisition, where the [policy](crate::Policy) says so   | a release          |
 //!
-//! Whoever acquires the lock writes its word, which every transaction has read: so it aborts them all, and a section that holds the
-//! lock never runs beside one that does not. Sections that write nothing that others read or write run side by side, whatever
-//! the lock.
+//! A thread that acquires the lock writes its word, which every transaction has read: so it aborts them all, and a section that
+//! holds the lock never runs beside one that does not. Sections that write nothing that others read or write run side by side,
+//! whatever the lock.
 //! A policy with a [lazy subscription](crate::Subscription::Lazy) has the look at the lock before the commit instead. What commits is
 //! right all the same: the lock is free then and stays so until it has committed, and whatever a holder changed meanwhile of what it had
 //! read has aborted it.
-//! A transaction within another is a part of that. If the inner lock is not elided there, it is acquired within the transaction, and
-//! released in it: nobody sees either.
+//! A transaction within another is a part of that. If the inner lock is not elided there, it is acquired within the transaction,
+//! and released in it: no other thread sees either.
 //!
 //! Order: none among transactions; that of the lock among those that acquire it. Who has acquired releases.
 //! Source: Rajwar and Goodman 2001; Intel's Restricted Transactional Memory; glibc 2.18 (2013).
@@ -26,8 +26,8 @@ use crate::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 /// A lock that can be elided: it can say whether it is free while others use it.
 ///
 /// # Safety
-/// While anybody holds the lock, exclusively or shared, [`is_idle`](RawLock::is_idle) gives false to all whose reads are up to date;
-/// and from when a transaction has found it idle no thread gets in without writing a word that `is_idle` has read.
+/// While a thread holds the lock, exclusively or shared, [`is_idle`](RawLock::is_idle) gives false to all threads whose reads are
+/// up to date; and from when a transaction has found it idle no thread gets in without writing a word that `is_idle` has read.
 pub unsafe trait Elidable<M: Machine>: RawLock<M> {
     /// Waits until the lock has been free at some moment.
     fn await_free(&self);
@@ -129,9 +129,9 @@ impl<L, P> Elided<L, P> {
     }
 }
 
-// SAFETY: a section holds the lock, or is a transaction that has found it free; nobody acquires it before that is over, or it
-// aborts. Transactions come one after the other wherever they could tell. Where a transaction finds it free only at its end, the lock
-// is not opaque.
+// SAFETY: a section holds the lock, or is a transaction that has found it free; no thread acquires it before the transaction is
+// over, or the transaction aborts. Transactions come one after the other wherever they could tell. Where a transaction finds it
+// free only at its end, the lock is not opaque.
 unsafe impl<L: Elidable<M>, P: Policy<M>, M: Machine> RawLock<M> for Elided<L, P> {
     const NEW: Self = Self { lock: L::NEW, policy: P::NEW };
 
@@ -152,7 +152,7 @@ unsafe impl<L: Elidable<M>, P: Policy<M>, M: Machine> RawLock<M> for Elided<L, P
         self.lock.is_idle() && self.policy.is_idle()
     }
 
-    const OWNER_RELEASES: bool = true; // nobody else is in the transaction
+    const OWNER_RELEASES: bool = true; // no other thread is in the transaction
 
     const OPAQUE: bool = L::OPAQUE && !Self::is_lazy::<M>();
 
@@ -202,7 +202,7 @@ unsafe impl<L: Elidable<M> + RawRwLock<M>, P: Policy<M>, M: Machine> RawRwLock<M
         }
     }
 
-    /// Of the lock itself, which nobody holds whose section is a transaction.
+    /// Of the lock itself, which no thread holds whose section is a transaction.
     #[inline]
     fn is_exclusive(&self) -> bool {
         self.lock.is_exclusive()

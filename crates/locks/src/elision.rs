@@ -9,9 +9,10 @@
 //! | [`LazySubscription`] | 5     | again, when the lock is free if it was held; but not after a lack of capacity | the next one tries    |
 //!
 //! One thread that takes the lock aborts all who elide it. If those take the lock then, too, they abort each other for as long as
-//! threads come, and nobody elides any more: the lemming effect (Dice, Lev, Moir, Nussbaum 2009). Against it a policy waits until the
-//! lock is free before it tries again, or lets those who have aborted try one by one, so that they cannot abort each other. Or the
-//! transaction subscribes to the lock as late as it can, so that whoever acquires the lock aborts no section that outlasts the hold.
+//! threads come, and no thread elides any more: the lemming effect (Dice, Lev, Moir, Nussbaum 2009). Against it a policy waits
+//! until the lock is free before it tries again, or lets those who have aborted try one by one, so that they cannot abort each
+//! other. Or the transaction subscribes to the lock as late as it can, so that a thread that acquires the lock aborts no section
+//! that outlasts the hold.
 
 use machine::Ordering::Relaxed;
 use machine::transaction::{Cause, LOCK_HELD};
@@ -30,8 +31,8 @@ pub enum Next {
     Acquire,
 }
 
-/// When a transaction subscribes to the lock that it elides: looks whether the lock is free, and has its words among those that it has read,
-/// so that from then on whoever acquires the lock aborts it.
+/// When a transaction subscribes to the lock that it elides: looks whether the lock is free, and has its words among those that
+/// it has read, so that from then on a thread that acquires the lock aborts the transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subscription {
     /// As it begins. No section runs beside one that holds the lock.
@@ -221,8 +222,8 @@ impl<M: Machine> Policy<M> for RetryLessOften<M> {
     }
 }
 
-/// Its transactions subscribe to the lock lazily: whoever acquires the lock aborts only those who touch what it changes, and those who end
-/// before it releases. Software-assisted lock removal.
+/// Its transactions subscribe to the lock lazily: a thread that acquires the lock aborts only those that touch what it changes,
+/// and those that end before it releases. Software-assisted lock removal.
 ///
 /// A section may see what a holder has done by half, before it aborts. The hardware takes back what it has done to memory by then, and an
 /// interrupt ends a loop that would not end; but a jump to where half a change points is made. So this is for sections that come to no

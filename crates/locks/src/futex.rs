@@ -5,11 +5,12 @@
 //! | 0                          | free                                                         |
 //! | `WRITER`                   | held                                                         |
 //! | `WRITER`, `SLEEPING`       | held, and a waiter sleeps: the release wakes one             |
-//! | with `WAKING`              | one has been woken and is on its way: releases wake nobody   |
+//! | with `WAKING`              | a woken waiter is on its way: releases wake no other         |
 //! | with `RESERVED`            | a waiter has been bypassed for too long: newcomers stay out  |
 //!
 //! The word, its invariants and the policy of waiting are in [`blocking`](crate::blocking).
-//! Order: whoever comes first; of those that sleep one enters in each ms, whoever else comes. Any thread may release.
+//! Order: the first thread that finds the lock free enters; of those that sleep one enters in each ms, even if others come. Any
+//! thread may release.
 //! Source: Drepper 2011 (states); Go `sync.Mutex` 2016 (throttled wake-ups, bounded bypassing).
 
 use machine::{GaveUp, Machine, Patient, Timeout};
@@ -24,7 +25,7 @@ pub struct Futex<M: Machine = Patient> {
 
 const _: () = assert!(size_of::<Futex>() == 4);
 
-// SAFETY: a thread enters a word that nobody holds.
+// SAFETY: a thread enters a word that no thread holds.
 unsafe impl<M: Machine> RawLock<M> for Futex<M> {
     const NEW: Self = Self { word: BlockingWord::NEW };
 
@@ -65,7 +66,7 @@ unsafe impl<M: Machine> TimedLock<M> for Futex<M> {
     }
 }
 
-// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+// SAFETY: a holder has written the lock's word, which is free only when no thread holds the lock.
 unsafe impl<M: Machine> Elidable<M> for Futex<M> {
     fn await_free(&self) {
         self.word.await_free();

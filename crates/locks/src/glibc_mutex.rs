@@ -3,12 +3,12 @@
 //! | `word`      | meaning                                                              |
 //! |-------------|----------------------------------------------------------------------|
 //! | 0           | free                                                                 |
-//! | `HELD`      | held, and nobody sleeps                                              |
-//! | `CONTENDED` | held, and somebody may sleep: the release wakes one                  |
+//! | `HELD`      | held; where a thread sleeps, another was woken and sets `CONTENDED`  |
+//! | `CONTENDED` | held, and a thread may sleep: the release wakes one                  |
 //!
 //! An acquirer that finds the word held does not spin. It swaps `CONTENDED` in and sleeps, and does so again after every
 //! wake-up, since others may still sleep; so a lock that was contended once is released by a system call until a release
-//! finds nobody. Whoever has the processor at a release gets in: a woken waiter is mostly late.
+//! finds no sleeper. The thread that has the processor at a release gets in: a woken waiter is mostly late.
 //! Order: none; a waiter may be bypassed without bound. Any thread may release.
 //! Source: the third mutex of Drepper's "Futexes are tricky" 2011, which glibc has by 2.36 for normal, recursive and
 //! error-checking mutexes. The owner and the count of users, which glibc keeps in the same line, are left out.
@@ -95,7 +95,7 @@ unsafe impl<M: Machine> TimedLock<M> for GlibcMutex<M> {
     }
 }
 
-// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+// SAFETY: a holder has written the lock's word, which is free only when no thread holds the lock.
 unsafe impl<M: Machine> Elidable<M> for GlibcMutex<M> {
     fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |word| word == FREE);

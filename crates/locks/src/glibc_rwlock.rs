@@ -23,7 +23,7 @@
 //!
 //! | word     | values                                                                                      |
 //! |----------|---------------------------------------------------------------------------------------------|
-//! | `phase`  | 0 or 1: the phase, written after it has changed by whoever changed it; `SLEEPERS`            |
+//! | `phase`  | 0 or 1: the phase, written after it has changed by the thread that changed it; `SLEEPERS`    |
 //! | `writers`| writers that want to be primary, where writers are preferred; `HANDED_OVER`: `PRIMARY` is one of theirs |
 //! | `queue`  | 1: writers may sleep here for `PRIMARY`; 0: they may not; `SLEEPERS`                         |
 //!
@@ -50,7 +50,7 @@ const READERS: u32 = !(READER - 1);
 /// More readers than this wait, so that forgotten ones cannot make the count go round.
 const MOST_READERS: u32 = 1 << 30;
 
-/// In `phase` and `queue`: somebody sleeps there, or is about to.
+/// In `phase` and `queue`: a thread sleeps there, or is about to.
 const SLEEPERS: u32 = 2;
 /// In `writers`: the primary writer has left, and one of those counted is the next.
 const HANDED_OVER: u32 = 1 << 31;
@@ -104,7 +104,7 @@ impl<M: Machine, const PREFERENCE: u8> GlibcRwlock<M, PREFERENCE> {
         }
     }
 
-    /// Waits until a phase is handed over. Whoever gives up has changed nothing.
+    /// Waits until a phase is handed over. A thread that gives up leaves at most the mark that threads sleep.
     fn await_phase(&self, phase: u32, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         let other = phase ^ WRITE_PHASE;
         loop {
@@ -278,7 +278,7 @@ impl<M: Machine, const PREFERENCE: u8> GlibcRwlock<M, PREFERENCE> {
             match self.readers.compare_exchange(state, state | WRITE_PHASE, Acquire, Relaxed) {
                 // [2] from the readers' releases
                 Ok(_) => {
-                    self.phase.store(WRITE_PHASE, Relaxed); // nobody waits for a write phase but the caller
+                    self.phase.store(WRITE_PHASE, Relaxed); // only the caller waits for a write phase
                     return true;
                 }
                 Err(now) => state = now,
@@ -372,7 +372,7 @@ impl<M: Machine, const PREFERENCE: u8> GlibcRwlock<M, PREFERENCE> {
         }
     }
 
-    /// The queue is closed: somebody is about to open it, or to leave.
+    /// The queue is closed: a writer is about to open it, or to leave.
     fn wait_for_queue(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         let left = (&self.readers, Relaxed, |state| state & PRIMARY == 0);
         if Self::WRITERS_FIRST {
@@ -422,7 +422,7 @@ impl<M: Machine, const PREFERENCE: u8> GlibcRwlock<M, PREFERENCE> {
             let left = loop {
                 let readers = if state & READERS == 0 { 0 } else { WRITE_PHASE };
                 match self.readers.compare_exchange(state, state ^ PRIMARY ^ readers, Release, Relaxed) {
-                    // [1] to whoever enters next
+                    // [1] to the thread that enters next
                     Ok(_) => break state,
                     Err(now) => state = now,
                 }
@@ -560,7 +560,7 @@ unsafe impl<M: Machine, const PREFERENCE: u8> DowngradeLock<M> for GlibcRwlock<M
     #[inline]
     unsafe fn downgrade(&self) {
         let queue = self.queue.swap(0, Relaxed);
-        // Readers come and go meanwhile, but nobody changes the two bits that are set.
+        // Readers come and go meanwhile, but no thread changes the two bits that are set.
         self.readers.fetch_add(READER - PRIMARY - WRITE_PHASE, Release); // [1] to readers
         self.tell_phase(0);
         self.wake_writer(queue);

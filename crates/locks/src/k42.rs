@@ -11,7 +11,7 @@
 //! | node `tail`    | its owner sets, predecessor clears  | not null while the owner has to wait               |
 //! | node `next`    | the successor                       | the waiter behind this one                         |
 //!
-//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Order: first in, first out; no waiter is bypassed. Any thread may release.
 //! Source: Auslander, Edelsohn, Krieger, Rosenburg and Wisniewski 2003.
 
 use core::ptr::{null_mut, without_provenance_mut};
@@ -55,7 +55,7 @@ impl<M: Machine> K42<M> {
         if queued {
             // SAFETY: the lock, or the node of a waiter, whose link its owner awaits before it leaves the queue.
             let before = if tail == Self::HELD { &self.node } else { unsafe { &*tail } };
-            before.next.store(own, Release); // [3] to whoever follows the link
+            before.next.store(own, Release); // [3] to the thread that follows the link
             M::spin_until(&taken.tail, Acquire, |waiting| waiting.is_null()); // [4] from the predecessor's release
             self.leave_queue(taken);
         }
@@ -80,7 +80,7 @@ impl<M: Machine> K42<M> {
     }
 }
 
-// SAFETY: the first in the queue holds the lock, and nobody is first before its predecessor has been released.
+// SAFETY: the first in the queue holds the lock, and no thread is first before its predecessor has been released.
 unsafe impl<M: Machine> RawLock<M> for K42<M> {
     const NEW: Self = Self { node: K42Node { tail: M::Ptr::ZERO, next: M::Ptr::ZERO } };
 

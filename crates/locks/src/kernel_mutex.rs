@@ -3,15 +3,15 @@
 //! | bits of `word` | name      | set by                                    | cleared by                                   |
 //! |----------------|-----------|-------------------------------------------|----------------------------------------------|
 //! | 0              | `WAITERS` | a waiter that has entered the list        | the waiter that leaves it empty              |
-//! | 1              | `HANDOFF` | the first waiter that woke and found none | whoever hands over, or enters from the list  |
-//! | 2              | `PICKUP`  | whoever hands over, with the new owner    | that owner, when it polls                    |
-//! | 3              | `LIST`    | whoever changes the list                  | the same                                     |
+//! | 1              | `HANDOFF` | the first waiter, woken and not handed it | the hand-over, an entry, or the last to leave |
+//! | 2              | `PICKUP`  | the hand-over, with the new owner         | that owner, when it polls                    |
+//! | 3              | `LIST`    | a thread that changes the list            | the same thread                              |
 //! | 4 to 31        | owner     | acquirers, with their thread's number + 1 | the release; 0: free                         |
 //!
 //! | word           | written by                       | meaning                                          |
 //! |----------------|----------------------------------|--------------------------------------------------|
 //! | `spinners`     | see [`Osq`]                      | the queue of those that spin                     |
-//! | `waiters`      | whoever has `LIST`               | the list of those that sleep, see `ring.rs`      |
+//! | `waiters`      | the thread that has `LIST`       | the list of those that sleep, see `ring.rs`      |
 //! | node `thread`  | its owner                        | who waits there                                  |
 //! | node `woken`   | its owner clears, a release sets | what the owner sleeps on                         |
 //!
@@ -20,11 +20,11 @@
 //!    runs. It polls before it exchanges.
 //! 3. Slow path: a waiter enters the list and sleeps. A release frees the lock first and wakes the first waiter, which may find
 //!    that another thread was faster; then it sets `HANDOFF` and spins beside the queue, while the owner runs. While that bit is
-//!    set nobody but the first waiter gets the lock.
+//!    set, only the first waiter gets the lock.
 //!
-//! Whoever has `LIST` does not free it while the lock is free: it takes the lock, or hands it over where `HANDOFF` is set. So
-//! a release that finds `LIST` set by another thread need not wait for it, and one that sets it frees the lock and the list in one
-//! write, after which it touches the lock no more. (Linux frees first and then looks into the list.)
+//! A thread that has `LIST` does not free it while the lock is free: it takes the lock, or hands it over where `HANDOFF` is set.
+//! So a release that finds `LIST` set by another thread need not wait for it, and a release that sets it frees the lock and the
+//! list in one write, after which it touches the lock no more. (Linux frees first and then looks into the list.)
 //! Order: none, but the first waiter is bypassed only until it has been woken once. Any thread may release.
 //! Source: Linux since 3.16, `Documentation/locking/mutex-design.rst`; hand-off since 4.10.
 
@@ -82,7 +82,7 @@ impl<M: Machine> KernelMutex<M> {
     fn lock_list(&self) {
         loop {
             let state = M::spin_until(&self.word, Relaxed, |state| state & LIST == 0);
-            // [2] from whoever had the list
+            // [2] from the thread that had the list
             if self.word.compare_exchange(state, state | LIST, Acquire, Relaxed).is_ok() {
                 return;
             }
@@ -99,7 +99,7 @@ impl<M: Machine> KernelMutex<M> {
         // Before the write that lets the waiter go, since its node may be another one's afterwards.
         first.woken.store(1, Relaxed);
         let owner = if hands_over { first.thread.get() | PICKUP } else { 0 };
-        self.word.store(owner | WAITERS, Release); // [1], [2] to the next owner, and whoever has the list next
+        self.word.store(owner | WAITERS, Release); // [1], [2] to the next owner, and the thread that has the list next
         M::wake(&raw const first.woken, 1);
     }
 
@@ -130,7 +130,7 @@ impl<M: Machine> KernelMutex<M> {
     fn unlock_list(&self, flags: u32, dropped: u32) -> bool {
         let mut state = self.word.load(Relaxed);
         while !is_free(state) {
-            // [2] to whoever has the list next
+            // [2] to the thread that has the list next
             match self.word.compare_exchange(state, (state | flags) & !dropped & !LIST, Release, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => state = now,
@@ -189,7 +189,7 @@ impl<M: Machine> KernelMutex<M> {
             }
             let state = self.word.load(Relaxed);
             if state & (HANDOFF | PICKUP) != 0 || !self.spin_on_owner(me, timeout) {
-                break false; // the lock is somebody else's next
+                break false; // the lock is another thread's next
             }
         };
         // SAFETY: acquired above.
@@ -234,7 +234,7 @@ impl<M: Machine> KernelMutex<M> {
             match self.claim(node, me) {
                 Claim::Taken => {
                     self.waiters.remove(node);
-                    self.word.store(me | self.flags(), Release); // [2] to whoever has the list next
+                    self.word.store(me | self.flags(), Release); // [2] to the thread that has the list next
                     return Ok(());
                 }
                 Claim::Held if gives_up => {
@@ -274,7 +274,7 @@ impl<M: Machine> KernelMutex<M> {
                     return;
                 }
             } else if self.word.compare_exchange(state, state | LIST, Acquire, Relaxed).is_ok() {
-                // [2] from whoever had the list
+                // [2] from the thread that had the list
                 let first = self.waiters.first().expect("somebody waits while the word says so");
                 return self.pass_to(first, state & HANDOFF != 0);
             }
@@ -332,7 +332,7 @@ unsafe impl<M: Machine> TimedLock<M> for KernelMutex<M> {
     }
 }
 
-// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+// SAFETY: a holder has written the lock's word, which is free only when no thread holds the lock.
 unsafe impl<M: Machine> Elidable<M> for KernelMutex<M> {
     fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |state| state == 0);

@@ -31,7 +31,7 @@
 //! | waiting is rare, and the lock has to be small                | `Mutex<T, Ticket4>` or [`Ttas`] |
 //! | threads of real-time priorities share a lock                 | [`InheritingMutex<T>`](api::InheritingMutex), which is [`RtMutex`] |
 //! | threads take several locks, in no order of their own         | [`WwMutex<T>`](WwMutex), in a [transaction](WwClass::transaction) |
-//! | threads wait for something else than a lock                  | a [`WaitTable`]: they sleep until whoever changes it wakes them |
+//! | threads wait for something else than a lock                  | a [`WaitTable`]: the thread that changes it wakes them |
 //!
 //! [`GlibcMutex`] and its kin are what programs have without contend, for simulation and comparison.
 //! [`Tas`], [`Ticket`] and the rest are what the literature compares with: baselines that collapse, and the steps between
@@ -192,7 +192,8 @@ pub use machine::{Clock, Deadline, Denied, GaveUp, Machine, Native, Patient, Tim
 /// [`Mutex`](api::Mutex) hands out `&mut` by it. From one `NEW` on, between a return from `acquire`, or from another way in
 /// that says that it succeeded, and the next call of `release` no other thread gets in, and what happened before a release
 /// happens before what follows the next way in. That holds for a lock that was moved while it was held, as one whose guard
-/// was forgotten may be; nobody waits at it then. A lock that is not [`OPAQUE`](RawLock::OPAQUE) owes this to what lasts of a section alone.
+/// was forgotten may be; no thread waits at it then. A lock that is not [`OPAQUE`](RawLock::OPAQUE) owes this to what lasts
+/// of a section alone.
 pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     /// The lock, free. All its bits are zero.
     const NEW: Self;
@@ -203,15 +204,15 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     /// Lets the next one in. After the write that does so the lock is not touched any more: its memory may be gone.
     ///
     /// # Safety
-    /// The lock is held exclusively, and whoever acquired it takes this for its release.
+    /// The lock is held exclusively, and the thread that acquired it takes this for its release.
     unsafe fn release(&self);
 
-    /// Whether nothing is left in the lock's words of those who have used it. For checks, while nobody uses the lock.
+    /// Whether nothing is left in the lock's words of those who have used it. For checks, while no thread uses the lock.
     fn is_idle(&self) -> bool {
         true
     }
 
-    /// Whether there is a state of the lock in which it goes to a waiter and to nobody who comes later.
+    /// Whether there is a state of the lock in which it goes to a waiter and to no thread that comes later.
     const PROMISES: bool = false;
 
     /// Whether it is in that state. For checks, by the holder.
@@ -219,7 +220,7 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Whether nobody but the thread that has acquired the lock may release it.
+    /// Whether only the thread that has acquired the lock may release it.
     const OWNER_RELEASES: bool = false;
 
     /// Whether a section sees only what whole sections have left, even one that is undone later: opacity (Guerraoui and Kapalka 2008).
@@ -229,7 +230,7 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     /// Whether the lock counts acquisitions in words that wrap around.
     const WRAPS: bool = false;
 
-    /// Brings the lock, which nobody has used yet, to just before its counters wrap around. For checks.
+    /// Brings the lock, which no thread has used yet, to just before its counters wrap around. For checks.
     fn near_wrap(&self) {}
 
     /// Runs `body` while holding the lock. A lock that elides or combines may run it more than once, so it must not
@@ -285,17 +286,17 @@ pub unsafe trait RawRwLock<M: Machine>: RawLock<M> {
     /// Gives up a shared hold.
     ///
     /// # Safety
-    /// The lock is held shared, and whoever acquired it so takes this for the release.
+    /// The lock is held shared, and the thread that acquired it so takes this for the release.
     unsafe fn release_shared(&self);
 
-    /// Whether the lock is held exclusively. Certain for whoever holds it, one way or the other; for others as of some
-    /// moment ago.
+    /// Whether the lock is held exclusively. Certain for a thread that holds it, one way or the other; for others as of
+    /// some moment ago.
     fn is_exclusive(&self) -> bool;
 
     /// Whether there is a number of readers past which no other is let in.
     const BOUNDS_READERS: bool = false;
 
-    /// Counts so many readers in the lock, which nobody has used yet, that one more is the last. For checks.
+    /// Counts so many readers in the lock, which no thread has used yet, that one more is the last. For checks.
     fn near_full(&self) {}
 }
 
@@ -314,13 +315,13 @@ pub unsafe trait TimedRwLock<M: Machine>: RawRwLock<M> + TimedLock<M> {
 /// A reader-writer lock whose writer can become a reader.
 ///
 /// # Safety
-/// As [`RawRwLock`]: between the exclusive hold and the shared one nobody else has it exclusively.
+/// As [`RawRwLock`]: between the exclusive hold and the shared one no other thread has it exclusively.
 pub unsafe trait DowngradeLock<M: Machine>: RawRwLock<M> {
     /// Turns the exclusive hold into a shared one, which is released by [`release_shared`](RawRwLock::release_shared).
     /// Lets other readers in.
     ///
     /// # Safety
-    /// The lock is held exclusively, and whoever acquired it takes this for its release.
+    /// The lock is held exclusively, and the thread that acquired it takes this for its release.
     unsafe fn downgrade(&self);
 }
 
@@ -328,7 +329,7 @@ pub unsafe trait DowngradeLock<M: Machine>: RawRwLock<M> {
 /// readers, but not with another upgradable one. [`Upgradable`] makes one of any that can downgrade.
 ///
 /// # Safety
-/// As [`DowngradeLock`], and nobody has the lock exclusively between an upgradable hold and what it is turned into.
+/// As [`DowngradeLock`], and no thread has the lock exclusively between an upgradable hold and what it is turned into.
 pub unsafe trait UpgradableLock<M: Machine>: DowngradeLock<M> {
     /// Waits until the caller shares the lock and is its only upgradable reader.
     fn acquire_upgradable(&self);
@@ -339,7 +340,7 @@ pub unsafe trait UpgradableLock<M: Machine>: DowngradeLock<M> {
     /// Gives up the upgradable hold.
     ///
     /// # Safety
-    /// The lock is held so, and whoever acquired it so takes this for its release. The same holds for what follows.
+    /// The lock is held so, and the thread that acquired it so takes this for its release. The same holds for what follows.
     unsafe fn release_upgradable(&self);
 
     /// Turns the upgradable hold into the exclusive one; waits for the readers to leave.

@@ -1,13 +1,13 @@
 //! Lock and reference count in one word.
 //!
-//! While nobody holds the lock, the count is changed by a compare-and-swap of the whole word, which fails if the lock
+//! While no thread holds the lock, the count is changed by a compare-and-swap of the whole word, which fails if the lock
 //! has been taken meanwhile; so the holder may rely on the count as on anything else that the lock protects. After a
 //! few failures the lock is taken instead.
 //!
 //! | bits     | name   | set by    | meaning                                                |
 //! |----------|--------|-----------|--------------------------------------------------------|
 //! | 0 to 7   | `HELD` | acquirers | the lock is held; its release stores this byte         |
-//! | 32 to 63 | count  | everybody while the lock is free, else the holder | references; negative: dead |
+//! | 32 to 63 | count  | any thread while the lock is free, else the holder | references; negative: dead |
 //!
 //! Order of the lock: none; a waiter may be bypassed without bound. Any thread may release.
 //! Source: Linux 3.12 `lib/lockref.c`.
@@ -71,7 +71,7 @@ impl<M: Machine> LockRef<M> {
         count(self.word.load(Relaxed))
     }
 
-    /// Changes the count while nobody holds the lock.
+    /// Changes the count while no thread holds the lock.
     #[inline]
     fn change_unlocked(&self, change: &impl Fn(i32) -> Option<i32>) -> Changed {
         let mut word = self.word.load(Relaxed);
@@ -119,7 +119,7 @@ impl<M: Machine> LockRef<M> {
         }
     }
 
-    /// Takes a reference, on top of one that the caller or somebody on its behalf has. Gives the new count.
+    /// Takes a reference, on top of one that the caller has, or another thread on its behalf. Gives the new count.
     ///
     /// # Panics
     /// When 2³¹ − 1 references are out, which can only be forgotten ones.
@@ -163,7 +163,8 @@ impl<M: Machine> LockRef<M> {
         self.change(|count| (count > 1).then_some(count - 1)).is_some()
     }
 
-    /// Marks the object dead: nobody gets a reference any more. The caller holds the lock.
+    /// Marks the object dead: no thread gets a reference any more by `get_not_zero` or `get_not_dead`, and none may call `get`. The
+    /// caller holds the lock.
     pub fn mark_dead(&self) {
         self.change_locked(&|_| Some(DEAD));
     }

@@ -7,7 +7,7 @@
 //!
 //! [`McsQueue`] is the algorithm, with nodes of the caller. Here the interface needs none, and a release by another thread
 //! finds the holder's.
-//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Order: first in, first out; no waiter is bypassed. Any thread may release.
 //! Source: Mellor-Crummey and Scott 1991.
 
 use machine::{Machine, Patient, PlainCell};
@@ -23,7 +23,7 @@ pub struct Mcs<M: Machine = Patient> {
 
 const _: () = assert!(size_of::<Mcs>() == 16);
 
-// SAFETY: the first in the queue holds the lock, and nobody is first before its predecessor has been released.
+// SAFETY: the first in the queue holds the lock, and no node is first before its predecessor has been released.
 unsafe impl<M: Machine> RawLock<M> for Mcs<M> {
     const NEW: Self = Self { queue: McsQueue::NEW, holder: M::Cell::ZERO };
 
@@ -73,7 +73,7 @@ unsafe impl<M: Machine> TryLock<M> for Mcs<M> {
     }
 }
 
-// SAFETY: the tail is not null while anybody holds the lock, and is written by whoever takes a free one.
+// SAFETY: the tail is not null while a thread holds the lock, and is written by the thread that takes a free lock.
 unsafe impl<M: Machine> Elidable<M> for Mcs<M> {
     fn await_free(&self) {
         self.queue.await_free();

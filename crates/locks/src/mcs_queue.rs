@@ -9,7 +9,7 @@
 //! | node `next`    | the successor                     | the node behind this one                    |
 //! | node `waiting` | its owner sets, predecessor clears | 1 while the owner has to wait              |
 //!
-//! Order: first in, first out; nobody is bypassed. Any thread that has the holder's node may release.
+//! Order: first in, first out; no waiter is bypassed. Any thread that has the holder's node may release.
 //! Source: Mellor-Crummey and Scott 1991.
 
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -63,7 +63,7 @@ impl<M: Machine> McsQueue<M> {
         body()
     }
 
-    /// The same if nobody is in the queue; none otherwise.
+    /// The same if no thread is in the queue; none otherwise.
     #[inline]
     pub fn try_critical<R>(&self, body: impl FnOnce() -> R) -> Option<R> {
         let node = McsNode::NEW;
@@ -75,7 +75,7 @@ impl<M: Machine> McsQueue<M> {
         Some(body())
     }
 
-    /// Whether somebody holds the lock, as of some moment ago.
+    /// Whether a thread holds the lock, as of some moment ago.
     #[inline]
     pub fn is_held(&self) -> bool {
         !self.tail.load(Relaxed).is_null()
@@ -99,12 +99,12 @@ impl<M: Machine> McsQueue<M> {
         }
     }
 
-    /// Waits until nobody is in the queue.
+    /// Waits until no thread is in the queue.
     pub(crate) fn await_free(&self) {
         M::spin_until(&self.tail, Relaxed, |tail| tail.is_null());
     }
 
-    /// Takes the lock if nobody is in the queue.
+    /// Takes the lock if no thread is in the queue.
     ///
     /// # Safety
     /// As `acquire`, if it says true.
@@ -129,7 +129,7 @@ impl<M: Machine> McsQueue<M> {
                 // [1] to the next acquirer
                 return;
             }
-            // Somebody is between its swap and its link.
+            // Another thread is between its swap and its link.
             successor = M::spin_until(&node.next, Acquire, |next| !next.is_null()); // [3] from the successor
         }
         // SAFETY: a linked successor waits on its node until the store below.
@@ -143,7 +143,7 @@ struct Held<'a, M: Machine>(&'a McsQueue<M>, &'a McsNode<M>);
 impl<M: Machine> Drop for Held<'_, M> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: made by whoever acquired with this node.
+        // SAFETY: made by the thread that acquired with this node.
         unsafe { self.0.release(self.1) };
     }
 }

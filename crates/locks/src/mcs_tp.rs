@@ -9,24 +9,24 @@
 //! | `tail`        | acquirers, the last holder           | the last node of the queue; null: free      |
 //! | `holder`      | the holder alone                     | the holder's node, for its release to find  |
 //! | node `next`   | the successor                        | the node behind this one in the queue       |
-//! | node `behind` | whoever has the list                 | the node behind this one in a list          |
+//! | node `behind` | the thread that has the list         | the node behind this one in a list          |
 //! | node `time`   | its owner                            | when the owner last ran, in nanoseconds     |
-//! | node `status` | its owner, then whoever releases     | see below                                   |
-//! | node `passed` | whoever grants or recalls; the owner | the list that the owner has with the lock, or takes along |
+//! | node `status` | its owner, then a release or recall  | see below                                   |
+//! | node `passed` | a release or recall; the owner       | the list that the owner has with the lock, or takes along |
 //!
 //! | `status`  | meaning                                                                                      |
 //! |-----------|----------------------------------------------------------------------------------------------|
 //! | `WAITING` | in the queue or in a list                                                                    |
 //! | `GRANTED` | `WAITING -> GRANTED`, by a release: the owner holds the lock                                 |
-//! | `RECALLED`| `WAITING -> RECALLED`, by whoever has the list: back into the queue, with the rest of the list |
-//! | `LEFT`    | `WAITING -> LEFT`, by its owner, who gave up: whoever meets the node next frees it           |
+//! | `RECALLED`| `WAITING -> RECALLED`, by the thread that has the list: back into the queue, with the rest of the list |
+//! | `LEFT`    | `WAITING -> LEFT`, by its owner, who gave up: the thread that meets the node next frees it    |
 //!
-//! Whoever is passed over is not told so: it goes on waiting, in a list instead of in the queue, and costs no wake-up. A release
-//! that finds nobody in the queue frees the lock and recalls the first of the list, which takes the rest of the list along and
-//! has it with the lock when it enters. So one waiter at a time is on its way back from a list, however many there are; and each
-//! was woken for once that it had queued up: the work is never quadratic in the waiters. While the queue does not become empty, the
-//! first of the list is recalled once it has not run for a millisecond. A list belongs to the holder, or to a waiter that was
-//! recalled, which hands it on when it gives up: so it is never with nobody.
+//! A waiter that is passed over is not told so: it goes on waiting, in a list instead of in the queue, and costs no wake-up. A
+//! release that finds no waiter in the queue frees the lock and recalls the first of the list, which takes the rest of the list
+//! along and has it with the lock when it enters. So one waiter at a time is on its way back from a list, however many there are;
+//! and each was woken for once that it had queued up: the work is never quadratic in the waiters. While the queue does not become
+//! empty, the first of the list is recalled once it has not run for a millisecond. A list belongs to the holder, or to a waiter
+//! that was recalled, which hands it on when it gives up: so there is always a thread that has it.
 //!
 //! A release passes over those that were in the queue when it began. Who has come since then has just run, whatever its time says:
 //! so no two threads pass over each other for ever.
@@ -176,9 +176,9 @@ impl<M: Machine> McsTp<M> {
         while let Some(predecessor) = unsafe { before.as_ref() } {
             node.status.store(WAITING, Relaxed);
             node.time.store(M::clock_ns(Clock::Monotonic), Relaxed);
-            predecessor.next.store(node.address(), Release); // [3] to whoever releases
+            predecessor.next.store(node.address(), Release); // [3] to the releasing thread
             let ended = |status| status != WAITING;
-            // [4], [5] from whoever releases
+            // [4], [5] from the thread that grants or recalls
             match M::spin_publishing_or(&node.status, Acquire, &node.time, timeout, ended) {
                 Ok(GRANTED) => before = null_mut(),
                 Ok(_) => before = self.append(node), // recalled: back to the end
@@ -198,7 +198,7 @@ impl<M: Machine> McsTp<M> {
     /// Leaves the node in the queue or list in which it is, unless a release was faster.
     #[cold]
     fn leave(&self, node: &'static McsTpNode<M>, passed: &mut Passed<M>) -> bool {
-        // [6] to whoever meets the node and frees it; [4], [5] from whoever releases
+        // [6] to the thread that meets the node and frees it; [4], [5] from the thread that grants or recalls
         match node.status.compare_exchange(WAITING, LEFT, Release, Acquire) {
             Ok(_) => true,
             Err(GRANTED) => false,
@@ -220,10 +220,10 @@ impl<M: Machine> McsTp<M> {
                 // [1] to the next acquirer
                 return None;
             }
-            // Somebody is between its swap and its link.
+            // Another thread is between its swap and its link.
             next = M::spin_until(&first.next, Acquire, |next| !next.is_null()); // [3] from the successor
         }
-        // SAFETY: a node in the queue, which stays there until whoever releases takes it out.
+        // SAFETY: a node in the queue, which stays there until the releasing thread takes it out.
         unsafe { next.as_ref() }
     }
 

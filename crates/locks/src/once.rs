@@ -1,13 +1,13 @@
-//! Something that is done once, by whoever comes first, while the others wait.
+//! Something that is done once, by the thread that comes first, while the others wait.
 //!
 //! | state     | meaning                                             |
 //! |-----------|-----------------------------------------------------|
-//! | `TO_DO`   | nobody has begun, or whoever had panicked           |
-//! | `BEGUN`   | somebody is at it                                   |
-//! | `WAITED`  | the same, and somebody sleeps until it is over      |
+//! | `TO_DO`   | no thread has begun, or the one that had panicked   |
+//! | `BEGUN`   | a thread is at it                                   |
+//! | `WAITED`  | the same, and a waiter sleeps until it is over      |
 //! | `DONE`    | it is done                                          |
 //!
-//! Order: of those that wait after a panic, whoever comes first does it.
+//! Order: of those that wait after a panic, the thread that comes first does it.
 //! Source: Rust's `std` 2022.
 
 use core::fmt;
@@ -48,11 +48,11 @@ impl<M: Machine> Once<M> {
     #[inline]
     #[must_use]
     pub fn is_completed(&self) -> bool {
-        self.state.load(Acquire) == DONE // [1] from whoever did it
+        self.state.load(Acquire) == DONE // [1] from the thread that did it
     }
 
-    /// Does it if nobody has, and waits for whoever is at it. If `what` panics the next caller tries again. It must not call this
-    /// for the same `Once`, which would wait for itself.
+    /// Does it if no thread has, and waits for a thread that is at it. If `what` panics the next caller tries again. It must not
+    /// call this for the same `Once`, which would wait for itself.
     #[inline]
     pub fn call_once(&self, what: impl FnOnce()) {
         if !self.is_completed() {
@@ -66,7 +66,7 @@ impl<M: Machine> Once<M> {
         loop {
             let next = match state {
                 DONE => return,
-                // [2] from whoever has panicked
+                // [2] from the thread that has panicked
                 TO_DO => match self.state.compare_exchange(TO_DO, BEGUN, Acquire, Acquire) {
                     Ok(_) => break,
                     Err(now) => now,

@@ -1,21 +1,21 @@
 //! Cancellable MCS lock: Linux's optimistic spin queue.
 //!
-//! An MCS queue linked both ways, whose waiters can leave from anywhere: at a deadline, or when somebody else says
+//! An MCS queue linked both ways, whose waiters can leave from anywhere: at a deadline, or when another thread says
 //! that waiting is no use ("the owner does not run any more"). Its tail holds a node's name, not its address.
 //!
 //! | word           | written by                              | meaning                                         |
 //! |----------------|-----------------------------------------|-------------------------------------------------|
 //! | `tail`         | acquirers, the last in the queue        | name of the last node + 1; 0: free; `NAMELESS`  |
 //! | `holder`       | the holder alone                        | name of the holder's node + 1, for its release  |
-//! | node `next`    | the successor; whoever takes it out     | the node behind; null: none, or it is being changed |
-//! | node `before`  | its owner, then whoever holds its link  | name of the node before + 1; `LEAVING`: its owner watches that node; `GRANTED`: the owner holds the lock |
+//! | node `next`    | the successor; the thread that takes it out | the node behind; null: none, or it is being changed |
+//! | node `before`  | its owner, then the holder of its link  | name of the node before + 1; `LEAVING`: its owner watches that node; `GRANTED`: the owner holds the lock |
 //!
 //! Leaving takes three steps: (A) take the link to oneself out of the predecessor, after which that cannot leave or
 //! grant past us; (B) take one's own link out, or the tail back; (C) join the neighbours. Linux's nodes belong to
 //! processors, so that step A may read one that has left the queue. Here they are used again elsewhere: step A
 //! announces itself by `LEAVING`, and a predecessor that finds that waits for an acknowledgement before it gives its
 //! node back.
-//! A thread whose pool is used up has no name to leave: it takes the lock only when nobody is there, as `NAMELESS`,
+//! A thread whose pool is used up has no name to leave: it takes the lock only when no other thread is there, as `NAMELESS`,
 //! and newcomers wait until that is over.
 //! Order: first in, first out among those who stay. Any thread may release.
 //! Source: Linux 3.15 `kernel/locking/osq_lock.c` (the algorithm); the doubly linked queue of Scott and Scherer 2001.
@@ -30,7 +30,7 @@ use crate::{RawLock, TimedLock, TryLock};
 const FREE: u32 = 0;
 /// In `tail` and `holder`: held by a thread that had no name for its node.
 const NAMELESS: u32 = u32::MAX;
-/// In a node's `before`: nobody is before it any more.
+/// In a node's `before`: no node is before it any more.
 const GRANTED: u32 = u32::MAX;
 /// With a name in a node's `before`: the owner watches the node of that name.
 const LEAVING: u32 = 1 << 31;
@@ -120,7 +120,7 @@ impl<M: Machine> Queued<'_, M> {
             if before.next.compare_exchange(self.own(), null_mut(), Acquire, Relaxed).is_ok() {
                 return true;
             }
-            // Our link is in somebody's hand: the predecessor's, which grants or leaves; or one's that was between us
+            // Another thread has our link: the predecessor, which grants or leaves; or a thread that was between us
             // and has still to join us to the predecessor.
             let joined = (&before.next, Relaxed, |next: *mut OsqNode<M>| next == self.own());
             let moved = (&self.node.before, Relaxed, |now| now != name | LEAVING);
@@ -141,7 +141,7 @@ impl<M: Machine> Queued<'_, M> {
         if looked_at {
             M::spin_until(&self.node.next, Acquire, |next| !next.is_null()); // [5] from the successor
         }
-        // SAFETY: out of the queue, and nobody reads it any more.
+        // SAFETY: out of the queue, and no thread reads it any more.
         unsafe { M::free_node(self.node) };
     }
 
@@ -226,7 +226,7 @@ unsafe impl<M: Machine> RawLock<M> for Osq<M> {
         M::expect_node(); // waiters have written the lock's line and the node's
         match self.holder.get() {
             FREE => {}                                  // never acquired
-            NAMELESS => self.tail.store(FREE, Release), // [1] to the next acquirer; nobody queues behind it
+            NAMELESS => self.tail.store(FREE, Release), // [1] to the next acquirer; no thread queues behind it
             // SAFETY: the holder's acquisition put the name of its node here.
             name => Queued { tail: &self.tail, name, node: unsafe { named::<M>(name) } }.release(),
         }

@@ -71,7 +71,7 @@ impl<M: Machine> Qspin<M> {
         }
     }
 
-    /// Waits as the only waiter. False when somebody else waits already.
+    /// Waits as the only waiter. False when another thread waits already.
     fn wait_pending(&self) -> bool {
         let before = self.word.fetch_or(PENDING, Acquire); // [1] from release, when the lock is free by now
         if before & !LOCKED != 0 {
@@ -114,7 +114,7 @@ impl<M: Machine> Qspin<M> {
         if seen == tail && self.word.compare_exchange(tail, LOCKED, Relaxed, Relaxed).is_ok() {
             return; // the last in the queue: the tail is gone, too
         }
-        self.word.store_part(LOCKED_PART, LOCKED as u16, Relaxed); // nobody else may while there is a queue
+        self.word.store_part(LOCKED_PART, LOCKED as u16, Relaxed); // no other thread may while there is a queue
         let next = M::spin_until(&node.next, Acquire, |next| !next.is_null()); // [3] from the successor
         // SAFETY: a linked successor waits on its node until the store below.
         unsafe { &*next }.waits.store(0, Release); // [4] to the successor
@@ -134,8 +134,8 @@ impl<M: Machine> Qspin<M> {
     }
 }
 
-// SAFETY: between two releases the byte of the holder is set once: from a free word, or by the pending waiter or
-// the head of the queue, of which there is one when nobody is pending.
+// SAFETY: between two releases the byte of the holder is set once: from a free word, by the pending waiter, or, when
+// no waiter is pending, by the head of the queue, of which there is one.
 unsafe impl<M: Machine> RawLock<M> for Qspin<M> {
     const NEW: Self = Self { word: M::U32::ZERO };
 
@@ -164,7 +164,7 @@ unsafe impl<M: Machine> TryLock<M> for Qspin<M> {
     }
 }
 
-// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+// SAFETY: a thread that holds it has written its word, which is free only when no thread does.
 unsafe impl<M: Machine> Elidable<M> for Qspin<M> {
     fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |word| word == 0);

@@ -16,7 +16,7 @@
 //! ```
 //! use contend_locks::{Patient, RawLock};
 //! struct Open;
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl RawLock<Patient> for Open {
 //!     const NEW: Self = Self;
 //!     fn acquire(&self) {}
@@ -29,7 +29,7 @@
 //! ```compile_fail,E0200
 //! use contend_locks::{Patient, RawLock, TryLock};
 //! struct Open;
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl RawLock<Patient> for Open {
 //!     const NEW: Self = Self;
 //!     fn acquire(&self) {}
@@ -45,25 +45,25 @@
 //! ```
 //! use contend_locks::{GaveUp, Timeout, Patient, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 //! struct Open;
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl RawLock<Patient> for Open {
 //!     const NEW: Self = Self;
 //!     fn acquire(&self) {}
 //!     unsafe fn release(&self) {}
 //! }
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl TryLock<Patient> for Open {
 //!     fn try_acquire(&self) -> bool {
 //!         true
 //!     }
 //! }
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl TimedLock<Patient> for Open {
 //!     fn acquire_or(&self, _: Timeout<'_, Patient>) -> Result<(), GaveUp> {
 //!         Ok(())
 //!     }
 //! }
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl RawRwLock<Patient> for Open {
 //!     fn acquire_shared(&self, _: bool) {}
 //!     fn try_acquire_shared(&self, _: bool) -> bool {
@@ -74,7 +74,7 @@
 //!         false
 //!     }
 //! }
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl TimedRwLock<Patient> for Open {
 //!     fn acquire_shared_or(&self, _: bool, _: Timeout<'_, Patient>) -> Result<(), GaveUp> {
 //!         Ok(())
@@ -87,13 +87,13 @@
 //! ```compile_fail,E0200
 //! use contend_locks::{GaveUp, Timeout, Patient, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 //! struct Open;
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl RawLock<Patient> for Open {
 //!     const NEW: Self = Self;
 //!     fn acquire(&self) {}
 //!     unsafe fn release(&self) {}
 //! }
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl TryLock<Patient> for Open {
 //!     fn try_acquire(&self) -> bool {
 //!         true
@@ -109,7 +109,7 @@
 //! ```compile_fail,E0200
 //! use contend_locks::{Patient, RawLock, RawRwLock};
 //! struct Open;
-//! // SAFETY: nobody uses it.
+//! // SAFETY: no thread uses it.
 //! unsafe impl RawLock<Patient> for Open {
 //!     const NEW: Self = Self;
 //!     fn acquire(&self) {}
@@ -127,7 +127,7 @@
 //! }
 //! ```
 //!
-//! A release of what nobody holds, or of what somebody else holds:
+//! A release of what no thread holds, or of what another thread holds:
 //!
 //! ```compile_fail,E0133
 //! use contend_locks::{Mcs, Patient, RawLock};
@@ -283,7 +283,7 @@
 //! });
 //! ```
 //!
-//! A refusal that nobody looks at, or that is made up:
+//! A refusal that the closure does not look at, or that is made up:
 //!
 //! ```compile_fail
 //! #![deny(unused_must_use)]

@@ -2,11 +2,11 @@
 //!
 //! | word            | written by                  | meaning                                                     |
 //! |-----------------|-----------------------------|-------------------------------------------------------------|
-//! | `first`         | whoever has the list        | the first of the list; null: nobody is in it                |
-//! | node `next`     | the same; out of the list, whoever took it out | the one behind it; of the last, the first |
-//! | node `before`   | whoever has the list        | the one in front of it; null: it is out of the list         |
+//! | `first`         | the thread with the list    | the first of the list; null: the list is empty              |
+//! | node `next`     | the same; out of the list, the thread that took it out | the one behind it; of the last, the first |
+//! | node `before`   | the thread with the list    | the one in front of it; null: it is out of the list         |
 //!
-//! Every function is for whoever has the list: each lock has a bit for that in its word.
+//! Every function is for the thread with the list: each lock has a bit for that in its word.
 
 use core::ptr::{from_ref, null_mut};
 

@@ -3,8 +3,8 @@
 //! | bits of `word` | name         | set by                                     | cleared by                    |
 //! |----------------|--------------|--------------------------------------------|-------------------------------|
 //! | 0 to 29        | owner        | an acquirer; the kernel, for a waiter      | the release; 0: free          |
-//! | 30             | `OWNER_DIED` | the kernel, when an owner has ended        | nobody; all other bits are set, too, once a waiter knows |
-//! | 31             | `WAITERS`    | the kernel, for whoever waits              | the kernel, in a release that finds nobody |
+//! | 30             | `OWNER_DIED` | the kernel, when an owner has ended        | never; all other bits are set, too, once a waiter knows |
+//! | 31             | `WAITERS`    | the kernel, for a thread that waits        | the kernel, in a release that finds no waiter |
 //!
 //! 1. Uncontended, acquisition and release are one exchange each: 0 -> owner, owner -> 0.
 //! 2. With `WAITERS` set that release fails, and both go through the kernel: a thread that waits lends the owner its
@@ -30,11 +30,11 @@ use crate::{RawLock, TimedLock, TryLock};
 
 /// The priority-inheriting mutex, 4 bytes. [`InheritingMutex`](crate::api::InheritingMutex) is the one with a value.
 ///
-/// A thread that ends has not released its locks: nobody acquires them from then on, unless the kernel gives its identifier to another
-/// thread before anybody has asked for the lock; that thread then counts as the owner. Of the threads that wait when the owner ends one
-/// learns of it at once, and the next one when that thread has ended, which keeps their priorities until then; all who come later
-/// learn of it at once. In a child of a fork the thread that holds a lock may release it as long as no other thread of the child has
-/// begun to wait for it.
+/// A thread that ends has not released its locks: no thread acquires them from then on, unless the kernel gives the identifier
+/// of the ended thread to a new thread before any thread has asked for the lock; the new thread then counts as the owner. Of the
+/// threads that wait when the owner ends one learns of it at once, and the next one when that thread has ended, which keeps their
+/// priorities until then; all who come later learn of it at once. In a child of a fork the thread that holds a lock may release
+/// it as long as no other thread of the child has begun to wait for it.
 pub struct RtMutex<M: Machine = Patient> {
     word: M::U32,
 }
@@ -87,7 +87,7 @@ unsafe impl<M: Machine> RawLock<M> for RtMutex<M> {
 
     #[inline]
     unsafe fn release(&self) {
-        // [1] to the next owner. It fails where somebody waits.
+        // [1] to the next owner. It fails where a thread waits.
         if self.word.compare_exchange(M::owner(), 0, Release, Relaxed).is_err() {
             M::release_inheriting(&self.word); // [1] to the next owner
         }

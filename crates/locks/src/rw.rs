@@ -10,7 +10,7 @@
 //! | with `READERS_SLEEP`    | one of them wants to read: a reader that enters wakes all                |
 //!
 //! The word, its invariants and the policy of waiting are in [`blocking`](crate::blocking).
-//! Order: a waiting writer lets no new reader past; whoever has slept may enter first. A thread that reads already
+//! Order: a waiting writer lets no new reader past; a waiter that has slept may enter first. A thread that reads already
 //! is let in whatever waits. Any thread may release either side.
 //! Source: Courtois, Heymans and Parnas 1971 (fair to writers); the word is that of [`Futex`](crate::Futex).
 
@@ -112,7 +112,7 @@ unsafe impl<M: Machine> TimedRwLock<M> for Rw<M> {
     }
 }
 
-// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+// SAFETY: a thread that holds it has written its word, which is free only when no thread does.
 unsafe impl<M: Machine> Elidable<M> for Rw<M> {
     fn await_free(&self) {
         self.word.await_free();

@@ -57,7 +57,7 @@ unsafe impl<M: Machine> RawLock<M> for RwNaive<M> {
 
     #[inline]
     unsafe fn release(&self) {
-        self.word.fetch_sub(WRITER, Release); // [1] to whoever enters next
+        self.word.fetch_sub(WRITER, Release); // [1] to the thread that enters next
     }
 
     fn is_idle(&self) -> bool {

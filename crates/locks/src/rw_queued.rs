@@ -106,7 +106,7 @@ unsafe impl<M: Machine> RawLock<M> for RwQueued<M> {
 
     #[inline]
     unsafe fn release(&self) {
-        self.word.store_part(WRITER_PART, 0, Release); // [1] to whoever enters next
+        self.word.store_part(WRITER_PART, 0, Release); // [1] to the thread that enters next
     }
 
     fn is_idle(&self) -> bool {

@@ -3,18 +3,18 @@
 //!
 //! | bits of `count` | name      | set by                                       | cleared by                              |
 //! |-----------------|-----------|----------------------------------------------|-----------------------------------------|
-//! | 0               | `WRITER`  | a writer, or whoever hands over to one       | its release                             |
-//! | 1               | `WAITERS` | a waiter that has entered the list           | whoever leaves the list empty           |
-//! | 2               | `HANDOFF` | the first waiter, a writer that has waited 4 ms | whoever lets somebody in from the list; it, as it gives up |
-//! | 3               | `LIST`    | whoever changes the list                     | the same                                |
-//! | 8 to 30         | `READER`s | readers, and whoever lets them in from the list | their releases                       |
+//! | 0               | `WRITER`  | a writer, or a thread handing over to one    | its release                             |
+//! | 1               | `WAITERS` | a waiter that has entered the list           | the thread that leaves the list empty   |
+//! | 2               | `HANDOFF` | the first waiter, a writer that has waited 4 ms | an entry from the list; it, as it gives up |
+//! | 3               | `LIST`    | the thread that changes the list             | the same                                |
+//! | 8 to 30         | `READER`s | readers, and the thread that lets them in from the list | their releases               |
 //! | 31              | `FULL`    | a reader too many                            | the same, as it leaves again            |
 //!
 //! | word               | written by                       | meaning                                        |
 //! |--------------------|----------------------------------|------------------------------------------------|
-//! | `owner`            | whoever has come in              | bits 2 and up: the writer's thread + 1; `READERS_OWN`: readers have it, or had it last; `NOT_WORTH_SPINNING`, until those are gone. A hint |
+//! | `owner`            | who enters, lets in or leaves    | bits 2 and up: the writer's thread + 1; `READERS_OWN`: readers have it, or had it last; `NOT_WORTH_SPINNING`, until those are gone. A hint |
 //! | `spinners`         | see [`Osq`]                      | the queue of the writers that spin             |
-//! | `waiters`          | whoever has `LIST`               | the list of those that sleep, see `ring.rs`    |
+//! | `waiters`          | the thread that has `LIST`       | the list of those that sleep, see `ring.rs`    |
 //! | node `writer`      | its owner                        | who wants to write; 0: a reader                |
 //! | node `told`        | its owner clears, others set     | what the owner sleeps on: `TRY_AGAIN`, or `LET_IN` with the lock |
 //!
@@ -26,17 +26,19 @@
 //! time, the head of `spinners`, watches: a writer as long as it runs, readers for a time. When that is over it marks the lock as
 //! not worth spinning on and enters the list, as all writers do from then on.
 //!
-//! Whoever leaves the lock free takes `LIST` before, and then does one of three things. If a reader is first, it lets in every
-//! reader of the list, past the writers between them: it counts them in the word, then tells them. If a writer is first it
-//! wakes that one, which finds the lock free or not; with `HANDOFF` it tells that one that the lock is its own.
-//! Whoever gives the list back does the same if the lock is free by then, or has no writer and a reader is first. So a release that
-//! finds `LIST` set by another thread need not wait for it, and one that sets it frees the lock and the list in one write, after
-//! which it touches the lock no more. (Linux frees first and then looks into the list, so that writers may steal the lock
-//! before readers get in; there readers ask for a hand-off, too, and who steals the lock to read lets in the readers of the list.)
+//! A thread that leaves the lock free to waiters takes `LIST` before, unless another has it, and then does one of three things.
+//! If a reader is first, the thread
+//! lets in every reader of the list, past the writers between them: it counts them in the word, then tells them. If a writer is
+//! first the thread wakes it, and it finds the lock free or not; with `HANDOFF` the thread tells it that the lock is its own.
+//! A thread that gives the list back does the same if the lock is free by then, or has no writer and a reader is first. So a
+//! release that finds `LIST` set by another thread need not wait for it, and one that sets it frees the lock and the list in one
+//! write, after which it touches the lock no more. (Linux frees first and then looks into the list, so that writers may steal the
+//! lock before readers get in; there readers ask for a hand-off, too, and who steals the lock to read lets in the readers of the
+//! list.)
 //!
-//! | form         | as in Linux | whoever finds the lock free  | a writer in its way        | let in together                 |
+//! | form         | as in Linux | a thread that finds it free  | a writer in its way        | let in together                 |
 //! |--------------|-------------|------------------------------|----------------------------|---------------------------------|
-//! | [`FIFO`]     | before 3.10 | enters if nobody waits       | sleeps, and is handed over | readers up to the next writer   |
+//! | [`FIFO`]     | before 3.10 | enters if no thread waits    | sleeps, and is handed over | readers up to the next writer   |
 //! | [`STEALING`] | 3.10        | takes it                     | sleeps                     | all readers of the list         |
 //! | [`SPINNING`] | 3.16, 5.3   | takes it                     | spins, then sleeps         | all readers of the list         |
 //!
@@ -83,7 +85,7 @@ const MOST_WATCHED: u32 = 30;
 
 /// First in, first out.
 pub const FIFO: u8 = 0;
-/// Whoever finds the lock free takes it.
+/// A thread that finds the lock free takes it.
 pub const STEALING: u8 = 1;
 /// The same, and writers spin before they sleep.
 pub const SPINNING: u8 = 2;
@@ -109,7 +111,7 @@ pub struct Rwsem<M: Machine = Patient, const FORM: u8 = SPINNING> {
 /// [`Rwsem`] as it was before 3.10: first in, first out.
 pub type RwsemFifo<M = Patient> = Rwsem<M, FIFO>;
 
-/// [`Rwsem`] as it was before 3.16: whoever finds it free takes it, and nobody spins.
+/// [`Rwsem`] as it was before 3.16: a thread that finds it free takes it, and no thread spins.
 pub type RwsemNoSpin<M = Patient> = Rwsem<M, STEALING>;
 
 const _: () = assert!(size_of::<Rwsem>() == 24);
@@ -160,7 +162,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     fn lock_list(&self) -> u32 {
         loop {
             let state = M::spin_until(&self.count, Relaxed, |state| state & LIST == 0);
-            // [3] from whoever had the list
+            // [3] from the thread that had the list
             if self.count.compare_exchange(state, state | LIST, Acquire, Relaxed).is_ok() {
                 return state | LIST;
             }
@@ -215,7 +217,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                 Some(first) if is_free(left) => {
                     let told = &raw const first.told;
                     first.told.store(TRY_AGAIN, Relaxed); // before the write that lets its owner go
-                    // [1], [2] to the next one in, [3] to whoever has the list next
+                    // [1], [2] to the next one in, [3] to the thread that has the list next
                     match self.count.compare_exchange(state, unlocked, Release, Relaxed) {
                         Ok(_) => {
                             M::wake(told, 1);
@@ -224,7 +226,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                         Err(now) => now,
                     }
                 }
-                // Held, so that a release follows; or nobody waits. [1], [2], [3] as above
+                // Held, so that a release follows; or no thread waits. [1], [2], [3] as above
                 _ => match self.count.compare_exchange(state, unlocked, Release, Relaxed) {
                     Ok(_) => return,
                     Err(now) => now,
@@ -242,7 +244,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         loop {
             let counted = state.wrapping_sub(hold) + count * READER;
             let counted = without_list(counted, next.is_none()) & !HANDOFF;
-            // [1] from a writer's release; [1], [2] to those who come by the word, [3] to whoever has the list next
+            // [1] from a writer's release; [1], [2] to those who come by the word, [3] to the thread that has the list next
             match self.count.compare_exchange(state, counted, AcqRel, Relaxed) {
                 Ok(_) => break,
                 Err(now) => state = now,
@@ -268,12 +270,12 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
     /// Gives the list back for a writer that has come in from it.
     fn unlock_list(&self) {
         let done = if self.waiters.is_empty() { LIST | HANDOFF | WAITERS } else { LIST | HANDOFF };
-        self.count.fetch_and(!done, Release); // [3] to whoever has the list next
+        self.count.fetch_and(!done, Release); // [3] to the thread that has the list next
     }
 }
 
 impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
-    /// Whether the lock goes to the first waiter and to nobody else.
+    /// Whether the lock goes to the first waiter and to no other thread.
     const fn hands_over(state: u32) -> bool {
         state & HANDOFF != 0 || FORM == FIFO && state & WAITERS != 0
     }
@@ -295,8 +297,8 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         Err(state)
     }
 
-    /// Gives up `hold`: a writer, a reader, or what is between the two. If that leaves the lock to somebody in the list, it is passed
-    /// on.
+    /// Gives up `hold`: a writer, a reader, or what is between the two. If that leaves the lock to a waiter in the list, it is
+    /// passed on.
     #[cold]
     #[inline(never)]
     fn leave(&self, hold: u32) {
@@ -306,7 +308,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
             // Who has the list takes care of those in it.
             let passes_on = state & (WAITERS | LIST) == WAITERS && (hold != READER || is_free(left));
             let result = if passes_on {
-                // [2] from the other readers, [3] from whoever had the list
+                // [2] from the other readers, [3] from the thread that had the list
                 self.count.compare_exchange(state, state | LIST, Acquire, Relaxed)
             } else {
                 self.count.compare_exchange(state, left, Release, Relaxed) // [1], [2] to the next one in
@@ -331,10 +333,10 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
 
     /// Whether the owner of the node was let in.
     fn is_let_in(node: &'static RwsemNode<M>) -> bool {
-        node.told.load(Acquire) >= LET_IN // [4] from whoever let it in
+        node.told.load(Acquire) >= LET_IN // [4] from the thread that let it in
     }
 
-    /// Waits for what whoever took the node out of the list is about to say.
+    /// Waits for what the thread that took the node out of the list is about to say.
     fn await_word(node: &'static RwsemNode<M>) {
         M::spin_until(&node.told, Acquire, |told| told >= LET_IN); // [4] from that one
     }
@@ -376,7 +378,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         while_readers_own: &mut Option<Timeout<'a, M>>,
     ) -> bool {
         if state & HANDOFF != 0 {
-            return false; // the lock is somebody else's next
+            return false; // the lock is another thread's next
         }
         let owner = self.owner.load(Relaxed);
         if state & WRITER == 0 {
@@ -399,7 +401,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
         }
     }
 
-    /// Watches readers, of whom nobody knows whether they run, for a time that starts with the first of them.
+    /// Watches readers, of which the caller cannot know whether they run, for a time that starts with the first of them.
     fn spin_on_readers<'a>(
         &self,
         state: u32,

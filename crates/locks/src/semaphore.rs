@@ -3,13 +3,13 @@
 //! | bits of `word` | name      | meaning                                                                 |
 //! |----------------|-----------|-------------------------------------------------------------------------|
 //! | 0 to 30        | `TAKEN`   | acquisitions less releases, modulo 2³¹: as many as there were permits at first, and none is left |
-//! | 31             | `WAITERS` | somebody sleeps, or is about to: a release wakes as many as it has permits for |
+//! | 31             | `WAITERS` | a thread sleeps, or is about to: a release wakes as many as it has permits for |
 //!
-//! A release takes `WAITERS` away. Whoever has slept sets it again as it comes in, since others may sleep still; if there are more
-//! permits by then, it wakes the next one, as the release that brought them has seen no waiters. So no permit lies there while
-//! somebody sleeps whom nobody is about to wake.
+//! A release takes `WAITERS` away. A thread that has slept sets it again as it comes in, since others may sleep still; if there
+//! are more permits by then, it wakes the next one, as the release that brought them has seen no waiters. So no permit lies there
+//! while a thread sleeps that no other thread is about to wake.
 //!
-//! Order: whoever comes first. Any thread may release.
+//! Order: the thread that comes first takes the permit. Any thread may release.
 //! Source: Dijkstra 1965; Drepper 2011 (a sleeper's mark).
 
 use core::fmt;
@@ -161,7 +161,7 @@ impl<M: Machine> Semaphore<M> {
                 return false;
             }
             let released = state.wrapping_sub(permits) & TAKEN;
-            // [1] to whoever takes one
+            // [1] to the thread that takes one
             match self.word.compare_exchange(state, released, Release, Relaxed) {
                 Ok(_) => break,
                 Err(now) => state = now,

@@ -3,7 +3,7 @@
 //! | word        | written by                               | meaning                                                      |
 //! |-------------|------------------------------------------|--------------------------------------------------------------|
 //! | `queue`     | see [`Osq`]                              | those that spin; the first holds this lock                   |
-//! | `stuck`     | whoever gives up its place; the first    | not 0: a place has ended, and nobody has become the first since |
+//! | `stuck`     | a waiter giving up its place; the first  | not 0: a place has ended, and no waiter has become first since |
 //! | `let_in_us` | a waiter that newcomers have to let past | when that was last, in microseconds; wraps around            |
 //!
 //! The queue decides who watches, never who may enter: a lock is right whatever this does.
@@ -14,7 +14,7 @@ use machine::{GaveUp, Machine, Timeout, Word};
 use crate::{Osq, RawLock, TimedLock};
 
 /// How long a waiter stays behind others, in nanoseconds: what a few hundred short sections and their hand-overs take, and less
-/// than the time slice that whoever is before it may have lost.
+/// than the time slice that the waiter before it may have lost.
 const QUEUE_NS: u64 = 500_000;
 
 /// Those who spin for one lock.
@@ -31,7 +31,7 @@ impl<M: Machine> Spinners<M> {
         self.queue.is_idle()
     }
 
-    /// Whether whoever is the first in the queue has lost its core, by all that is known.
+    /// Whether the first waiter in the queue has lost its core, by all that is known.
     pub(crate) fn is_stuck(&self) -> bool {
         self.stuck.load(Relaxed) != 0 && !self.queue.is_idle()
     }

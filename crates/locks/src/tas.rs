@@ -1,7 +1,7 @@
 //! Test-and-set lock.
 //!
 //! An acquirer swaps "held" into the word until it finds "free" there. Every attempt of every waiter takes the line
-//! away from whoever has it, the holder included: the baseline that collapses first.
+//! away from the core that has it, the holder's included: the baseline that collapses first.
 //!
 //! | `word` | set by    | meaning |
 //! |--------|-----------|---------|
@@ -61,7 +61,7 @@ unsafe impl<M: Machine> TimedLock<M> for Tas<M> {
     }
 }
 
-// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+// SAFETY: a thread that holds it has written its word, which is free only when no thread does.
 unsafe impl<M: Machine> Elidable<M> for Tas<M> {
     fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |word| word == FREE);

@@ -9,7 +9,7 @@
 //! | `serving` | the holder alone      | the number that holds the lock |
 //!
 //! Free while `next == serving`; `next - serving - 1` wait.
-//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Order: first in, first out; no waiter is bypassed. Any thread may release.
 //! Source: Mellor-Crummey and Scott 1991; Linux 2.6.25 to 4.1.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
@@ -64,7 +64,8 @@ unsafe impl<M: Machine> TryLock<M> for Ticket<M> {
     }
 }
 
-// SAFETY: whoever holds it has drawn a number that is not served yet to the end: the two words differ, and drawing writes one of them.
+// SAFETY: the holder has drawn a number that is not served yet to the end: the two words differ, and drawing writes one of
+// them.
 unsafe impl<M: Machine> Elidable<M> for Ticket<M> {
     fn await_free(&self) {
         let next = self.next.load(Relaxed);

@@ -10,8 +10,8 @@
 //!
 //! Free while the halves are equal. Numbers wrap at 65,536, so that fewer threads than that may wait at once. An acquirer that
 //! finds half as many before it ends the process: it cannot give its number back, since others have drawn behind it, and to
-//! unwind would leave a number that nobody releases. A try that compared one half could take a lock that has gone round.
-//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! unwind would leave a number that no thread releases. A try that compared one half could take a lock that has gone round.
+//! Order: first in, first out; no waiter is bypassed. Any thread may release.
 //! Source: Linux 2.6.25 to 4.1.
 
 use machine::Ordering::{Acquire, Relaxed, Release};

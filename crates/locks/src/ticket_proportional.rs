@@ -9,7 +9,7 @@
 //! | `next`    | acquirers, atomically | the number drawn next          |
 //! | `serving` | the holder alone      | the number that holds the lock |
 //!
-//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Order: first in, first out; no waiter is bypassed. Any thread may release.
 //! Source: Mellor-Crummey and Scott 1991.
 
 use machine::Ordering::{Acquire, Relaxed, Release};

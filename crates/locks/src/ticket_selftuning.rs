@@ -14,7 +14,7 @@
 //! | high half             | which lock it is about, as a hash of its address    |
 //! | low half              | the delay for each waiter ahead, in 1/256 of a loop |
 //!
-//! Order: first in, first out; nobody is bypassed. Any thread may release.
+//! Order: first in, first out; no waiter is bypassed. Any thread may release.
 //! Source: van Riel, "x86,smp: auto tune spinlock backoff delay factor", LKML 2012-13.
 
 use machine::Ordering::{Acquire, Relaxed, Release};
@@ -72,7 +72,7 @@ struct Key {
 
 impl Key {
     fn of<M: Machine, T>(lock: &T) -> Self {
-        // Fibonacci hashing (Knuth 6.4); marks are not zero, so that an empty entry is nobody's.
+        // Fibonacci hashing (Knuth 6.4); marks are not zero, so that an empty entry is no lock's.
         let hash = (M::address(lock) as u64 >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Self { entry: (hash >> 32) as usize % THREAD_MEMORY, mark: (hash >> 16) as u32 | 1 }
     }

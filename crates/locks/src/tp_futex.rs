@@ -1,4 +1,4 @@
-//! Throughput-optimised futex: whoever finds the lock free takes it, and one waiter at a time spins while the owner runs.
+//! Throughput-optimised futex: a thread that finds the lock free takes it, and one waiter at a time spins while the owner runs.
 //!
 //! | bits of `word` | name      | set by                                   | cleared by                                   |
 //! |----------------|-----------|------------------------------------------|----------------------------------------------|
@@ -115,7 +115,7 @@ impl<M: Machine> TpFutex<M> {
     }
 }
 
-// SAFETY: whoever writes itself into a word without an owner has the lock until its release.
+// SAFETY: a thread that writes itself into a word without an owner has the lock until its release.
 unsafe impl<M: Machine> RawLock<M> for TpFutex<M> {
     const NEW: Self = Self { word: M::U32::ZERO, waiters: Osq::NEW };
 

@@ -71,7 +71,7 @@ unsafe impl<M: Machine> TimedLock<M> for TtasBackoff<M> {
     }
 }
 
-// SAFETY: whoever holds it has written its word, which is free only when nobody does.
+// SAFETY: a thread that holds it has written its word, which is free only when no thread does.
 unsafe impl<M: Machine> Elidable<M> for TtasBackoff<M> {
     fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |word| word == FREE);

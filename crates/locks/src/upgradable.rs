@@ -8,9 +8,9 @@
 //! | upgradable | held                    | shared      |
 //! | exclusive  | held                    | exclusively |
 //!
-//! Whoever wants the lock exclusively waits at the gate first, so that behind one that holds the gate nobody waits for the
-//! lock or has it to write. So an upgradable reader may let go of the lock and take it exclusively without anybody writing
-//! in between, and may take it shared again without waiting.
+//! A thread that wants the lock exclusively waits at the gate first, so that behind the holder of the gate no thread has
+//! the lock exclusively or waits for that. So an upgradable reader may let go of the lock and take it exclusively without
+//! another thread writing in between, and may take it shared again without waiting.
 //! A hold that ends opens the gate first: the release of the lock is the last access, after which its memory may be gone.
 //!
 //! Order: that of the gate among writers and upgradable readers, that of the lock between the one of them that has come
@@ -151,7 +151,8 @@ unsafe impl<L: DowngradeLock<M>, G: RawLock<M>, M: Machine> DowngradeLock<M> for
     }
 }
 
-// SAFETY: an upgradable reader has the gate, without which nobody has the lock exclusively or waits for that.
+// SAFETY: an upgradable reader has the gate, without which no thread acquires the lock exclusively; one that has it so has opened
+// the gate only to release the lock.
 unsafe impl<L: DowngradeLock<M> + TryLock<M>, G: TryLock<M>, M: Machine> UpgradableLock<M>
     for Upgradable<L, G>
 {
@@ -188,7 +189,7 @@ unsafe impl<L: DowngradeLock<M> + TryLock<M>, G: TryLock<M>, M: Machine> Upgrada
         unsafe { self.lock.release_shared() };
         let upgraded = self.lock.try_acquire();
         if !upgraded {
-            self.lock.acquire_shared(true); // nobody writes or waits to, and it has just read
+            self.lock.acquire_shared(true); // no thread writes or waits to, and the caller has just read
         }
         upgraded
     }
@@ -227,7 +228,7 @@ where
         unsafe { self.lock.release_shared() };
         let upgraded = self.lock.acquire_or(timeout);
         if upgraded.is_err() {
-            self.lock.acquire_shared(true); // nobody writes or waits to, and it has just read
+            self.lock.acquire_shared(true); // no thread writes or waits to, and the caller has just read
         }
         upgraded
     }

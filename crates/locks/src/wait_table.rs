@@ -1,16 +1,16 @@
 //! A table of waits on addresses.
 //!
-//! A thread sleeps while a word holds what it does not want, and whoever changes the word wakes it, as with a futex. The word
-//! itself has no place for waiters: the hash of its address says in which bucket of the table they are. Whoever changes a
-//! word on which nobody waits finds that out by a load, without a system call and without the bucket's lock.
+//! A thread sleeps while a word holds what it does not want, and the thread that changes the word wakes it, as with a futex.
+//! The word itself has no place for waiters: the hash of its address says in which bucket of the table they are. A thread that
+//! changes a word on which no thread waits finds that out by a load, without a system call and without the bucket's lock.
 //!
 //! | word                    | written by                   | meaning                                              |
 //! |-------------------------|------------------------------|------------------------------------------------------|
-//! | `sizes[n]`              | whoever lets the table grow  | as many buckets as at first, times 2ⁿ; null until then |
+//! | `sizes[n]`              | whose call grows or makes it | as many buckets as at first, times 2ⁿ; null until then |
 //! | bucket `waiters`        | waiters, wakers              | those in the list, and those about to look at their word |
 //! | bucket `lock`           | see the lock                 | guards the list                                      |
-//! | bucket `first`, `last`  | whoever has `lock`           | the list of those that sleep                         |
-//! | node `next`             | whoever has `lock`           | the one behind it; after that, whoever took it out   |
+//! | bucket `first`, `last`  | the holder of `lock`         | the list of those that sleep                         |
+//! | node `next`             | the holder of `lock`         | the one behind it; out of the list, for the thread that took it |
 //! | node `key`              | its owner                    | the address of the word that the owner waits on      |
 //! | node `woken`            | its owner clears, wakers set | what the owner sleeps on                             |
 //!
@@ -18,7 +18,7 @@
 //! then looks at the count, with a fence between. One of them sees what the other did. A waiter that is seen looks at
 //! its word with the bucket's lock, which the waker takes next.
 //!
-//! A table grows without moving anybody: waiters enter the buckets of the newest size, and wakers look at all sizes. A waiter
+//! A table grows without moving a waiter: waiters enter the buckets of the newest size, and wakers look at all sizes. A waiter
 //! that enters an older size has not seen the newer one, so that a waker that looks later finds the older one, too.
 //!
 //! Order: of those that wait on one word, first in, first out, within one size. Any thread may wake.
@@ -150,7 +150,7 @@ impl<M: Machine, L: RawLock<M>> Drop for Entering<'_, M, L> {
         if let Some(node) = self.node {
             self.bucket.append(node);
         }
-        // SAFETY: acquired by whoever made this.
+        // SAFETY: acquired by the thread that made this.
         unsafe { self.bucket.lock.release() };
         if self.node.is_none() {
             self.bucket.waiters.fetch_sub(1, Relaxed);
@@ -228,7 +228,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
         let at_first = buckets.max(1).checked_next_power_of_two().expect("a table is smaller than memory");
         let sizes = Placed::new([const { M::Ptr::ZERO }; SIZES], home);
         let table = Self { sizes, at_first, spacing, home, buckets: PhantomData };
-        table.sizes[0].store(table.allocate(0).as_ptr(), Relaxed); // nobody else has the table
+        table.sizes[0].store(table.allocate(0).as_ptr(), Relaxed); // no other thread has the table
         table
     }
 
@@ -250,7 +250,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
                 // [1] to waiters and wakers: what the buckets are at first
                 let grown = self.sizes[size].compare_exchange(null_mut(), buckets.as_ptr(), Release, Relaxed);
                 if grown.is_err() {
-                    // SAFETY: allocated above for this size, and nobody has seen it.
+                    // SAFETY: allocated above for this size, and no other thread has seen it.
                     unsafe { self.free(size, buckets) };
                 }
             }
@@ -351,7 +351,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
                 bucket.waiters.fetch_sub(1, Relaxed);
                 return Slept::GaveUp;
             }
-            timeout = Timeout::NONE; // somebody has taken it out, and is about to tell
+            timeout = Timeout::NONE; // a waker has taken it out, and is about to tell
         }
         Slept::Woken
     }
@@ -435,7 +435,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
     }
 
     /// # Safety
-    /// `buckets` came from `allocate` for this size, and nobody uses them any more.
+    /// `buckets` came from `allocate` for this size, and no thread uses them any more.
     unsafe fn free(&self, size: usize, buckets: NonNull<u8>) {
         // SAFETY: by the caller this is what `M::alloc` gave for this layout; locks, words and cells have nothing to drop.
         unsafe { M::free(buckets, self.layout(size), self.home) };
@@ -446,7 +446,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> Drop for WaitTable<M, L, LOOK
     fn drop(&mut self) {
         for (size, word) in self.sizes.iter().enumerate() {
             if let Some(buckets) = NonNull::new(word.load(Relaxed)) {
-                // SAFETY: allocated for this size; nobody else has the table.
+                // SAFETY: allocated for this size; no other thread has the table.
                 unsafe { self.free(size, buckets) };
             }
         }

@@ -4,13 +4,13 @@
 //! | bits of `word` | name      | set by                               | cleared by                           |
 //! |----------------|-----------|--------------------------------------|--------------------------------------|
 //! | 0              | `BARE`    | an acquirer without a context        | its release                          |
-//! | 1              | `WAITERS` | a waiter that has entered the list   | whoever leaves the list empty        |
-//! | 2              | `LIST`    | whoever reads or changes the list    | the same                             |
+//! | 1              | `WAITERS` | a waiter that has entered the list   | a thread that leaves the list empty  |
+//! | 2              | `LIST`    | a thread that reads or changes the list | the same                          |
 //! | 3 to 63        | context   | an acquirer in a context: its node   | its release                          |
 //!
 //! | word            | written by                        | meaning                                                      |
 //! |-----------------|-----------------------------------|--------------------------------------------------------------|
-//! | `waiters`       | whoever has `LIST`                | the list of those that wait, see `ring.rs`                   |
+//! | `waiters`       | the thread that has `LIST`        | the list of those that wait, see `ring.rs`                   |
 //! | node `stamp`    | its owner                         | the age of the context: the smaller, the older; 0: no context |
 //! | node `held`     | its owner                         | how many locks the context holds                             |
 //! | node `phase`    | its owner                         | `REFUSED`: must release all; `DONE`: goes with its last lock |
@@ -19,24 +19,25 @@
 //! | word, from and to                                | by                                                        |
 //! |--------------------------------------------------|-----------------------------------------------------------|
 //! | 0 → holder                                       | an acquirer                                               |
-//! | holder → 0                                       | the release, where nobody waits                           |
+//! | holder → 0                                       | the release, where no thread waits                        |
 //! | holder → holder, `LIST` → holder, `WAITERS` or not | a waiter that enters or leaves, or is refused            |
 //! | holder, `WAITERS` → `LIST` → first, `WAITERS` or not | the release, which hands over to the first waiter      |
 //!
-//! While `LIST` is set nobody but who set it changes the word, so that the holder stays the holder, and the node of its context
-//! stays valid.
+//! While `LIST` is set only the thread that set it changes the word, so that the holder stays the holder, and the node of its
+//! context stays valid.
 //!
 //! The list holds contexts in the order of their stamps. A waiter without one keeps its place, but for contexts that have to go in
 //! front of a younger one. A context takes its stamp when it begins and keeps it until it is done, however often it is refused; so it
-//! becomes the oldest some day, and the oldest is never refused, as long as each transaction has a new context. A context that holds nothing is never refused either: nobody
-//! can wait for it.
+//! becomes the oldest some day, and the oldest is never refused, as long as each transaction has a new context. A context that
+//! holds nothing is never refused either: no thread can wait for it.
 //!
 //! - Wait-die: a context that holds a lock waits for younger ones only. If an older one holds the lock or is in the list, it is refused;
 //!   if an older one enters the list in front of it, it is taken out of the list and told to `DIE`.
 //! - Wound-wait: a context that holds a lock wounds a younger holder. A wounded one is refused when it has to wait, or waits, for
 //!   another lock. It does not give way where it need not wait, so that it always knows the lock to wait for afterwards.
 //!
-//! Whoever was refused releases all it holds, waits for the lock that it did not get, which it may since it holds nothing, and goes on.
+//! A context that was refused releases all it holds, waits for the lock that it did not get, which it may since it holds nothing,
+//! and goes on.
 //!
 //! Order: by stamp, others first in, first out. Any thread may release what was acquired without a context.
 //! Source: wait-die and wound-wait: Rosenkrantz, Stearns, Lewis 1978; Linux's `ww_mutex` since 3.11, wound-wait since 4.19,
@@ -167,9 +168,9 @@ enum Algorithm {
 
 /// A class of [`Ww`] locks, which are taken together: it says how old a context is, and which of two gives way. 16 bytes.
 ///
-/// Both algorithms refuse nobody but the younger of two: wait-die when it comes to wait for the older one, wound-wait when the older one has
-/// come to wait for it, and it has to wait itself. Of the two wound-wait refuses fewer where few threads compete, and more where
-/// many do.
+/// Both algorithms refuse only the younger of two contexts: wait-die when it comes to wait for the older one, wound-wait when the
+/// older one has come to wait for it, and it has to wait itself. Of the two wound-wait refuses fewer where few threads compete,
+/// and more where many do.
 #[repr(C)]
 pub struct WwClass<M: Machine = Patient> {
     stamps: M::U64,
@@ -253,7 +254,7 @@ impl<'c, M: Machine> WwContext<'c, M> {
     fn begin(&self) -> Result<(), WwError> {
         if self.held() == 0 {
             self.node.phase.set(OPEN);
-            self.node.told.store(0, Relaxed); // nobody wounds who holds nothing
+            self.node.told.store(0, Relaxed); // no thread wounds a context that holds nothing
         }
         if self.node.phase.get() == REFUSED { Err(WwError::Deadlock) } else { Ok(()) }
     }
@@ -309,7 +310,7 @@ pub struct Ww<M: Machine = Patient> {
 
 const _: () = assert!(size_of::<Ww>() == 16);
 
-/// The list: all but `lock_list` are for whoever has set `LIST`.
+/// The list: all but `lock_list` and `leave`, which take it, are for the thread that has set `LIST`.
 impl<M: Machine> Ww<M> {
     /// Takes the list of a lock that is held. None if it is free.
     fn lock_list(&self) -> Option<State<M>> {
@@ -318,7 +319,7 @@ impl<M: Machine> Ww<M> {
             if state.0.is_null() {
                 return None;
             }
-            // [2] from whoever had the list, and the holder
+            // [2] from the thread that had the list, and the holder
             if self.word.compare_exchange(state.0, state.with(LIST).0, Acquire, Relaxed).is_ok() {
                 return Some(state);
             }
@@ -329,7 +330,7 @@ impl<M: Machine> Ww<M> {
     fn unlock_list(&self, holder: State<M>) {
         let holder = holder.without(WAITERS | LIST);
         let state = if self.waiters.is_empty() { holder } else { holder.with(WAITERS) };
-        self.word.store(state.0, Release); // [2] to whoever has the list next
+        self.word.store(state.0, Release); // [2] to the thread that has the list next
     }
 
     /// Puts a context into the list, in the order of the stamps. False if it has to give way.
@@ -390,7 +391,7 @@ impl<M: Machine> Ww<M> {
         if left {
             return Err(why);
         }
-        // Whoever has taken it out is about to say why. [3] from that one
+        // The thread that has taken it out is about to say why. [3] from that one
         let told = M::spin_until(&node.told, Acquire, |told| told & (LET_IN | DIE) != 0);
         if told & LET_IN != 0 { Ok(()) } else { Err(WwError::Deadlock) }
     }
@@ -400,7 +401,7 @@ impl<M: Machine> Ww<M> {
     /// Takes the lock if it is free.
     #[inline]
     fn take(&self, me: State<M>) -> bool {
-        // [1] from the last release; [2] the stamp, to whoever has the list while the lock is held
+        // [1] from the last release; [2] the stamp, to the thread that has the list while the lock is held
         self.word.compare_exchange(null_mut(), me.0, AcqRel, Relaxed).is_ok()
     }
 
@@ -430,8 +431,8 @@ impl<M: Machine> Ww<M> {
 
     /// Takes the lock in the context if that needs no waiting, and the context has not to give way. It is released by the same thread.
     ///
-    /// A try that fails refuses nobody, nor says that an older context waits for this one. So a context that holds a lock does not
-    /// repeat it until it succeeds: two that do may keep each other from it for ever.
+    /// A try that fails refuses no context, nor says that an older context waits for this one. So a context that holds a lock
+    /// does not repeat it until it succeeds: two that do may keep each other from it for ever.
     pub fn try_acquire_in(&self, context: &WwContext<'_, M>) -> bool {
         let taken = context.begin().is_ok() && self.take(context.node.as_holder());
         if taken {
@@ -498,7 +499,7 @@ impl<M: Machine> Ww<M> {
         let spins = timeout.within_ns(OWNER_SPIN_NS);
         let _ = M::spin_until_or(&node.told, Relaxed, spins, |told| told != 0);
         loop {
-            let told = node.told.load(Acquire); // [3] from whoever told it
+            let told = node.told.load(Acquire); // [3] from the thread that told it
             if told & LET_IN != 0 {
                 return Ok(());
             }

@@ -74,7 +74,7 @@ impl<T, M: Machine> WwMutex<T, M> {
 }
 
 impl<T: ?Sized, M: Machine> WwMutex<T, M> {
-    /// The value, which nobody else has, since the mutex is borrowed mutably.
+    /// The value, to which there is no other reference, since the mutex is borrowed mutably.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -148,7 +148,7 @@ impl<T: ?Sized, M: Machine> DerefMut for WwMutexGuard<'_, T, M> {
 
 impl<T: ?Sized, M: Machine> Drop for WwMutexGuard<'_, T, M> {
     fn drop(&mut self) {
-        // SAFETY: acquired by whoever made this, on this thread.
+        // SAFETY: acquired for this guard, on this thread.
         unsafe { self.mutex.raw.release() };
     }
 }
@@ -217,8 +217,8 @@ impl<M: Machine> WwClass<M> {
     ///
     /// # Panics
     /// When the closure does, after its guards are gone. When it gives back the refusal of another transaction, such as the one that it
-    /// is nested in, which this one cannot end by giving way. When it was refused and has a guard forgotten, whose mutex nobody
-    /// would ever release.
+    /// is nested in, which this one cannot end by giving way. When it was refused and has a guard forgotten, whose mutex no
+    /// thread would ever release.
     pub fn transaction<'l, R>(
         &'l self,
         mut closure: impl FnMut(&WwTransaction<'l, M>) -> Result<R, WwDeadlock>,

@@ -80,7 +80,7 @@ fn readers_share_and_read_again() {
     assert!(naive.try_write_for(Duration::ZERO).is_some());
 }
 
-/// Said wrongly, "I read already" waits for the writer as anybody else does.
+/// Said wrongly, "I read already" waits for the writer as any other reader does.
 #[test]
 fn a_first_read_that_claims_to_be_another_still_waits_for_a_writer() {
     let table: RwLock<u32, Rw> = RwLock::new(7);
@@ -140,7 +140,7 @@ fn spinning_is_asked_for_by_name() {
     assert_eq!(*SUM.lock(), 2 * ROUNDS);
 }
 
-/// A writer that turns into a reader lets readers in, and nobody writes in between.
+/// A writer that turns into a reader lets readers in, and no thread writes in between.
 fn downgrades<L: DowngradeLock<Patient> + TryLock<Patient>>() {
     let table: lock_api::RwLock<Api<L, Patient>, [u64; 2]> = lock_api::RwLock::new([0; 2]);
     let reads = lock_api::RwLockWriteGuard::downgrade(table.write());

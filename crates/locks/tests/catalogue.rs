@@ -2,7 +2,7 @@
 
 use contend_locks as locks;
 
-use locks::catalogue::{LOCKS, Lock, Visitor, visit};
+use locks::catalogue::{Group, LOCKS, Lock, Visitor, visit};
 use locks::{RawLock, RawRwLock, Rwsem, TimedLock, TimedRwLock, TryLock};
 use machine::Ordering::Relaxed;
 use machine::{Deadline, Home, Integer, Machine, Native, Patient, Placed, PlainCell, Plan, Timeout, Word};
@@ -245,6 +245,18 @@ impl<M: Machine> Visitor<M> for Everything {
         <Self as Visitor<M>>::timed::<L>(self, lock);
         shares::<L, M>();
     }
+}
+
+/// Tables show a group as one block, and what stands for an object of glibc is none to use.
+#[test]
+fn the_catalogue_is_in_groups() {
+    let mut groups = LOCKS.iter().map(|lock| lock.group).collect::<Vec<_>>();
+    groups.dedup();
+    assert_eq!(groups, Group::ALL);
+    for lock in LOCKS {
+        assert_eq!(lock.group == Group::Glibc, lock.stands_for().is_some(), "{}", lock.name);
+    }
+    assert_eq!(LOCKS[0].name, "adaptive", "the first is the one to start with");
 }
 
 #[test]

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use contend_locks::catalogue::LOCKS;
+use contend_locks::catalogue::{Group, LOCKS};
 
 const LOCK_TABLE: &str = "<!-- table of locks: written by crates/locks/tests/docs.rs -->\n";
+const DECISIONS: &str = "<!-- which lock when: written by crates/locks/tests/docs.rs -->\n";
 const END: &str = "<!-- end of the table -->\n";
 
 fn page(name: &str) -> PathBuf {
@@ -19,47 +20,87 @@ fn text(name: &str) -> String {
     std::fs::read_to_string(page(name)).unwrap_or_else(|error| panic!("docs/{name}: {error}"))
 }
 
-fn table() -> String {
-    let mut table = String::from(
-        "| name | bytes | family | timed | shared | held at once by a thread | each waiting thread needs | fairness | source |\n\
-         |---|--:|---|:-:|:-:|---|---|---|---|\n",
-    );
+/// A table for each group of the catalogue.
+fn tables() -> String {
+    let mut tables = String::new();
     let yes = |can: bool| if can { "yes" } else { "" };
-    for lock in LOCKS {
-        writeln!(
-            table,
-            "| [`{name}`](#{name}) | {} | {} | {} | {} | {} | {} | {} | {} |",
-            lock.bytes,
-            lock.family.name(),
-            yes(lock.timed),
-            yes(lock.shared),
-            lock.nested,
-            lock.per_thread,
-            lock.fairness,
-            lock.source,
-            name = lock.name,
+    for group in Group::ALL {
+        write!(
+            tables,
+            "{}**{}**\n\n\
+             | name | bytes | family | timed | shared | held at once by a thread | each waiting thread needs | fairness | source |\n\
+             |---|--:|---|:-:|:-:|---|---|---|---|\n",
+            if tables.is_empty() { "" } else { "\n" },
+            of_group(group),
         )
         .expect("writing to a string");
+        for lock in LOCKS.iter().filter(|lock| lock.group == group) {
+            writeln!(
+                tables,
+                "| [`{name}`](#{name}) | {} | {} | {} | {} | {} | {} | {} | {} |",
+                lock.bytes,
+                lock.family.name(),
+                yes(lock.timed),
+                yes(lock.shared),
+                lock.nested,
+                lock.per_thread,
+                lock.fairness,
+                lock.source,
+                name = lock.name,
+            )
+            .expect("writing to a string");
+        }
     }
-    table
+    tables
 }
 
-/// Which lock to start with in each situation, with its mean part of the best one's throughput there, and the next.
-fn decisions(regimes: &str) -> String {
-    const COLUMNS: [&str; 8] =
-        ["reads", "threads", "section", "asked for", "lock", "mean", "next", "mean of next"];
+/// What stands above its table.
+fn of_group(group: Group) -> &'static str {
+    match group {
+        Group::Start => "Start here",
+        Group::Spinning => "Spin locks without a queue",
+        Group::Queue => "Spin locks whose waiters queue up",
+        Group::Sleeping => "Locks that sleep, as Linux has them",
+        Group::History => "History: what others have taken the place of",
+        Group::Glibc => "The C library's algorithms, for comparison",
+    }
+}
+
+/// The situations of a page of regimes in which the lock is asked for often: reads, threads and section, and what comes of them: the lock
+/// to take, with its mean part of the best one's throughput, and the next.
+fn asked_for_often(regimes: &str) -> Vec<(String, String)> {
+    const SITUATION: [&str; 3] = ["reads", "threads", "section"];
+    const OUTCOME: [&str; 4] = ["lock", "mean", "next", "mean of next"];
     let (_, rest) = regimes.split_once("### Which lock when\n\n").expect("it says which lock when");
     let cells =
         |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let mut rows = rest.lines().take_while(|line| line.starts_with('|')).map(cells);
     let heading = rows.next().expect("the table has a heading");
-    let places = COLUMNS.map(|column| {
-        heading.iter().position(|name| name == column).unwrap_or_else(|| panic!("a column {column}"))
-    });
-    let mut table = format!("| {} |\n|---|---|---|---|---|--:|---|--:|\n", COLUMNS.join(" | "));
-    for row in rows.skip(1) {
-        let cells = places.map(|place| row[place].as_str());
-        writeln!(table, "| {} |", cells.join(" | ")).expect("writing to a string");
+    let of = |row: &[String], column: &str| {
+        let place = heading.iter().position(|name| name == column);
+        row[place.unwrap_or_else(|| panic!("a column {column}"))].clone()
+    };
+    let joined = |row: &[String], columns: &[&str]| {
+        columns.iter().map(|column| of(row, column)).collect::<Vec<_>>().join(" | ")
+    };
+    rows.skip(1)
+        .filter(|row| of(row, "asked for") == "often")
+        .map(|row| (joined(&row, &SITUATION), joined(&row, &OUTCOME)))
+        .collect()
+}
+
+/// What was measured beside what was simulated, a row for each situation.
+fn decisions() -> String {
+    let [measured, simulated] =
+        ["regimes.md", "regimes-simulated.md"].map(|page| asked_for_often(&text(page)));
+    let mut table = String::from(
+        "| reads | threads | section | measured | mean | next | mean of next | simulated | mean | next | mean of next |\n\
+         |---|---|---|---|--:|---|--:|---|--:|---|--:|\n",
+    );
+    assert_eq!(measured.len(), simulated.len(), "both pages have the same situations");
+    for ((situation, here), (same, there)) in measured.into_iter().zip(simulated) {
+        assert_eq!(situation, same, "both pages have the same situations in the same order");
+        writeln!(table, "| {situation} | {here} | {there} |").expect("writing to a string");
     }
     table
 }
@@ -81,17 +122,13 @@ fn is_written(start: &str, table: &str) {
 }
 
 #[test]
-fn the_table_is_that_of_the_catalogue() {
-    is_written(LOCK_TABLE, &table());
+fn the_tables_are_those_of_the_catalogue() {
+    is_written(LOCK_TABLE, &tables());
 }
 
 #[test]
 fn the_decisions_are_those_of_the_regimes() {
-    for page in ["regimes.md", "regimes-simulated.md"] {
-        let start =
-            format!("<!-- which lock when: written by crates/locks/tests/docs.rs from docs/{page} -->\n");
-        is_written(&start, &decisions(&text(page)));
-    }
+    is_written(DECISIONS, &decisions());
 }
 
 #[test]

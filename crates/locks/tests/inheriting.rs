@@ -231,7 +231,7 @@ fn a_release_by_another_thread_panics_and_changes_nothing() {
     assert_eq!(word.load(machine::Ordering::Relaxed), 0);
 }
 
-/// The thread that forks holds one lock, for which others wait, and another one that nobody wants.
+/// The thread that forks holds one lock, for which others wait, and another one that no thread wants.
 #[test]
 fn a_child_of_a_fork_releases_what_its_thread_had_and_goes_on() {
     let (wanted, unwanted, free) =

@@ -234,7 +234,7 @@ fn a_thread_may_end_while_it_holds_a_lock() {
     every_lock(|| EndsHolding);
 }
 
-/// A node that its thread has left in a queue is nobody else's, though the thread has ended and a new one has its number.
+/// A node that its thread has left in a queue goes to no other thread, though its own has ended and a new one has its number.
 #[test]
 fn the_nodes_of_ended_threads_stay_in_use() {
     static LOCKS: ([Clh<Patient>; 3], [Mcs<Patient>; 3]) = ([const { Clh::NEW }; 3], [const { Mcs::NEW }; 3]);

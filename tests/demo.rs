@@ -164,4 +164,6 @@ fn a_busy_machine_fails_no_demo() {
     for words in ["$ contend advise", "Later: ", "Pages: "] {
         assert!(shown.stdout.contains(words), "{words}: {shown}");
     }
+    let widest = shown.stdout.lines().max_by_key(|line| line.chars().count()).expect("lines");
+    assert!(widest.chars().count() <= 80, "{widest}");
 }

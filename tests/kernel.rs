@@ -137,7 +137,7 @@ fn all_processes_are_everybodys() {
 fn what_was_recorded_outlives_kill_9_and_an_interrupt() {
     let directory = tempfile::tempdir().expect("a place for profiles");
     let Some(_) = profile(&directory.path().join("any"), &[], &["true"]) else { return };
-    // The program alone, the group that a terminal interrupts, and everybody.
+    // The program alone is killed, its group is interrupted as by a terminal, and the whole group is killed, with contend in it.
     for (signal, to_program, status) in
         [(libc::SIGKILL, true, Some(137)), (libc::SIGINT, false, Some(130)), (libc::SIGKILL, false, None)]
     {

@@ -1,5 +1,5 @@
 //! What the command that starts a program does for it: passes signals and ends on, keeps profiles apart, says what a swap
-//! changed, and lets nobody put another library in the place of its own.
+//! changed, and lets no other user put another library in the place of its own.
 
 mod common;
 
@@ -425,11 +425,11 @@ fn a_go_program_is_told_what_shows_its_locks() {
     assert!(outcome.succeeded() && outcome.stderr.contains("is a Go program with C code"), "{outcome}");
 }
 
-/// The library is loaded by whatever path the linker is told, so nobody else may be able to change what that leads to.
+/// The library is loaded by whatever path the linker is told, so no other user may be able to change what that leads to.
 #[test]
 fn the_library_is_out_of_other_users_reach() {
     if !is_root() {
-        return; // only root can give a directory to somebody else
+        return; // only root can give a directory to another user
     }
     let home = directory();
     chown(home.path(), Some(NOBODY), Some(NOBODY)).expect("root may");
@@ -452,7 +452,7 @@ fn the_library_is_out_of_other_users_reach() {
 #[test]
 fn descendants_of_another_user_get_the_library_too() {
     if !is_root() {
-        return; // only root can become somebody else
+        return; // only root can become another user
     }
     let place = directory();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).expect("root may");

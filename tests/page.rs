@@ -101,7 +101,7 @@ fn dumped(browser: &str, page: &Path, options: &[&str]) -> String {
     outcome.stdout
 }
 
-/// What came of a copy of the page in which somebody clicks and types.
+/// What came of a copy of the page in which a script clicks and types.
 fn driven(browser: &str, page: &Path, options: &[&str]) -> Value {
     outcome_of(&dumped(browser, &with_driver(page), options))
 }

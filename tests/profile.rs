@@ -223,7 +223,7 @@ fn a_forged_profile_harms_nobody() {
 fn who_gives_up_its_rights_leaves_the_profile() {
     // SAFETY: no preconditions.
     if unsafe { libc::geteuid() } != 0 {
-        return; // only root can become somebody else
+        return; // only root can become another user
     }
     let program = Source::program("forge.c").compile();
     let directory = tempfile::tempdir().expect("a place for profiles");

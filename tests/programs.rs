@@ -482,7 +482,7 @@ fn unlocked_too_often_moved_and_copied() {
     let mut command = Command::new(CONTEND);
     command.args(["run", "-v", "--lock", "mcs", "--"]).arg(&program).arg("20");
     let told = run(command, HANG);
-    assert!(told.stderr.contains("unlocked while nobody held it: mutex at 0x"), "{told}");
+    assert!(told.stderr.contains("unlocked while no thread held it: mutex at 0x"), "{told}");
 }
 
 #[test]

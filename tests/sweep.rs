@@ -20,7 +20,7 @@ fn without_the_package_the_remedy_is_named() {
     let output = contend(&["sweep", "grid.toml"], empty.path());
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("cannot start python3") && said.contains("pip install contend"), "{said}");
+    assert!(said.contains("cannot start python3") && said.contains("pip install ./python"), "{said}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn on_a_terminal(mut command: Command, columns: u16, streams: Streams) -> String
         libc::openpty(&raw mut ours, &raw mut theirs, std::ptr::null_mut(), std::ptr::null(), &raw const size)
     };
     assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-    // SAFETY: both were just opened and belong to nobody else.
+    // SAFETY: both were just opened and have no other owner.
     let (mut ours, theirs) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
     let terminal = || Stdio::from(theirs.try_clone().expect("another handle of the terminal"));
     command.stdout(if matches!(streams, Streams::Errors) { Stdio::null() } else { terminal() });
@@ -226,7 +226,7 @@ fn output_that_cannot_be_written_is_an_error_that_says_so() {
     assert!(printed.starts_with("contend: cannot write to standard output: No space left"), "{printed}");
 }
 
-/// Names of files in messages come from anybody: a shell has put them there by a pattern.
+/// Names of files in messages come from any user: a shell has put them there by a pattern.
 #[test]
 fn names_in_errors_do_not_act_on_the_terminal() {
     let folder = tempfile::tempdir().expect("a directory");

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// Waits a little between looks at what somebody else does.
+/// Waits a little between looks at what another process does.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// `held.c` under `contend profile`. It holds its locks until [`Held::end`].
@@ -258,7 +258,7 @@ impl OnTerminal {
             )
         };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
-        // SAFETY: both were just opened and belong to nobody else.
+        // SAFETY: both were just opened and have no other owner.
         let (ours, theirs) = unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) };
         for descriptor in [ours.as_raw_fd(), theirs.as_raw_fd()] {
             // SAFETY: an open descriptor. Without this every child would keep the terminal open.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What is not written any more, and what is written instead.
-const OLD: [(&str, &str); 12] = [
+const OLD: [(&str, &str); 13] = [
     (r"look_and_|LOOKS_|_LOOKS|LOOK_EVERY|look_ns|_early_look", "poll"),
     (r"stays?_away|\bnaps?\b", "back off, sleep"),
     (r"give[ns]?_\w*back\b|GiveNode|Kind::Give\b", "free"),
@@ -18,6 +18,11 @@ const OLD: [(&str, &str); 12] = [
     (r"last_words|LastWords|enum Fate\b", "output tail, exit status"),
     (r"LossOf|\blegs\b|enum Loss\b", "latency table, in-flight invalidation"),
     (r"no_room|room_is|fn room\b", "space"),
+    // In comments; `nobody` is a user.
+    (
+        r"//.*[^`\w]([Nn]obody|[Ss]omebody|[Ww]hoever|[Ee]verybody|[Aa]nybody)\b",
+        "which thread, process or user it is",
+    ),
 ];
 
 /// Texts of the tree by their path from its root. What is downloaded, built or drawn is not among them.

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// Threads that it starts meanwhile are followed; processes that it starts are left out. Attaching ends with the program, when it
 /// begins another one by exec, after the time of --for, or by Ctrl-C; the profile is written in each case.
 ///
-/// Needs root, or CAP_PERFMON and CAP_SYS_PTRACE, and tracefs. While it is attached, each of the program's waits takes a little
+/// Needs root, or CAP_PERFMON, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, and tracefs. While it is attached, each of the program's waits takes a little
 /// longer, and so does every system call of the machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long = "for", value_name = "DURATION", value_parser = duration_between("100ms", "1000h"))]
     duration: Option<Duration>,
 
-    /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that nobody is recording to]
+    /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that no command records to]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             printable(&shown.to_string_lossy())
         );
     }
-    // Nobody may be there to read it.
+    // Standard error may have no reader.
     let _ = std::io::stderr().write_all(text.as_bytes());
     Ok(ExitCode::SUCCESS)
 }

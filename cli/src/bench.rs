@@ -36,7 +36,7 @@ use std::time::Duration;
     arg_required_else_help = true,
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  contend bench cost                              # nobody waiting: acquire, release, in cycles
+  contend bench cost                              # no thread waits: acquire, release, in cycles
   contend bench ping-pong --lock ticket,mcs       # hand-overs as multiples of a line's way
   contend bench throughput --threads 1,2,8,64     # under load, with more threads than cores too
   contend bench throughput --help                 # sections, think times, reads and writes

@@ -7,7 +7,7 @@ use crate::progress::BARS;
 use crate::{PRELOAD, interrupt, machines};
 use anyhow::Context as _;
 use compare::gate::THREADS;
-use forecast::advise::{Advice, Asked, Counted, forget, measure};
+use forecast::advise::{Advice, Asked, COLUMNS, Counted, forget, measure};
 use forecast::story::{Story, is_told_later, is_told_now};
 use launch::program::Program;
 use regex_lite::Regex;
@@ -36,25 +36,20 @@ pub(crate) struct Args {
     output: PathBuf,
 }
 
-/// A part of the program, and the machine that is asked about.
+/// The machine that is asked about.
+const TARGET: &str = "epyc-9654x2";
+
+/// A part of the program.
 struct Part {
     name: &'static str,
     work: &'static str,
     duration: &'static str,
-    target: &'static str,
     is_told: fn(&Advice) -> bool,
 }
 
-const NOW: Part =
-    Part { name: "table", work: "lookup", duration: "300ms", target: "epyc-9654x2", is_told: is_told_now };
+const NOW: Part = Part { name: "table", work: "lookup", duration: "300ms", is_told: is_told_now };
 
-const LATER: Part = Part {
-    name: "journal",
-    work: "request",
-    duration: "200ms",
-    target: "opteron-8x6",
-    is_told: is_told_later,
-};
+const LATER: Part = Part { name: "journal", work: "request", duration: "200ms", is_told: is_told_later };
 
 /// What the program prints of itself, without its start.
 const THROUGHPUT: &str = "throughput: ([0-9]+)";
@@ -62,9 +57,14 @@ const THROUGHPUT: &str = "throughput: ([0-9]+)";
 /// What the machine disturbed is run again, but not when the demo has taken so long.
 const LONG: Duration = Duration::from_secs(45);
 
+/// As wide as the answers in it, in a pipe too.
+fn screen() -> Screen {
+    Screen::stdout().at_most(COLUMNS)
+}
+
 /// Prints a paragraph.
 fn say(paragraph: &str) {
-    println!("{}", Screen::stdout().fit(paragraph));
+    println!("{}", screen().fit(paragraph));
 }
 
 /// Runs `contend demo`.
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let now = NOW.advice(&args.output, started)?;
     let later = LATER.advice(&args.output, started)?;
     println!();
-    print!("{}", Story { now: &now, later: &later }.lines(Screen::stdout()));
+    print!("{}", Story { now: &now, later: &later }.lines(screen()));
     if let Some(contrast) = now.contrast() {
         let path = args.output.join("predicted.svg");
         std::fs::write(&path, contrast.svg()).with_context(|| format!("cannot write {}", path.display()))?;
@@ -131,7 +131,7 @@ impl Part {
             usual_threads: true,
             command,
             work: Counted::Throughput(Regex::new(THROUGHPUT).context("a constant")?),
-            target: machines::load(self.target)?,
+            target: machines::load(TARGET)?,
             here: machines::this_or_assumed()?,
             time_limit: LONG,
             folder: folder.to_owned(),
@@ -147,7 +147,7 @@ impl Part {
     /// The same as one types it.
     fn command_line(&self, output: &Path) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["advise".into(), "-o".into(), output.join(self.name).into()];
-        words.extend(["--target", self.target, "--metric", THROUGHPUT, "--"].map(OsString::from));
+        words.extend(["--target", TARGET, "--metric", THROUGHPUT, "--"].map(OsString::from));
         words.extend(self.program("contend".into()));
         words
     }

@@ -1,4 +1,4 @@
-//! `contend extrapolate`: curves that somebody has measured, on more cores.
+//! `contend extrapolate`: measured curves, on more cores.
 
 use anyhow::Context as _;
 use curve::Curve;

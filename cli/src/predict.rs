@@ -238,6 +238,12 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
     if cores.is_empty() {
         cores = (1..=machine.topology.cores().max(LEAST_CORES)).collect();
     }
+    let most = cores.iter().copied().max().unwrap_or(1);
+    ensure_usage!(
+        args.engine == Engine::Chain || most as usize <= forecast::MAX_CORES,
+        "--cores {most}: the simulated program runs on up to {} cores; the chain goes further, with --engine chain",
+        forecast::MAX_CORES
+    );
     let mut threads = Numbers::all(&args.threads);
     threads.sort_unstable();
     Ok(Question {

@@ -41,7 +41,7 @@ const INTERVAL: Duration = Duration::from_secs(600);
   contend profile --always-on -- ./server                      # then: contend report p-20261127T*.contend
   contend predict p.contend                                    # what it will do on more cores")]
 pub(crate) struct Args {
-    /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that nobody is recording to]
+    /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that no command records to]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
@@ -183,7 +183,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             printable(&shown.to_string_lossy())
         );
     }
-    // Nobody may be there to read it; the program's end is passed on all the same.
+    // Standard error may have no reader; the program's end is passed on all the same.
     let _ = std::io::stderr().write_all(text.as_bytes());
     Ok(if status.success() && !complete { ExitCode::FAILURE } else { exit_code(status) })
 }

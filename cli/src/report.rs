@@ -154,7 +154,7 @@ fn trace_of(timeline: &Timeline, table: &LockTable) -> String {
 
 /// What a table ends with that carries no forecast.
 pub(crate) fn no_forecast(table: &LockTable, screen: Screen) -> String {
-    // Of waits alone nobody expects one.
+    // From waits alone a user expects no forecast.
     let void = forecast::void::of_profile(table).filter(|_| table.header.attached.is_none());
     void.map_or_else(String::new, |void| {
         screen.fit(&format!("\nNo forecast: {}.\n{}.\n", void.reason, void.remedy))

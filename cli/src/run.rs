@@ -115,7 +115,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         };
         if let Some(places) = places {
             let found = places.find(&mut only);
-            // A profile that nobody has named is taken where it helps.
+            // A profile that the user has not named is taken where it helps.
             if args.profile.is_some() {
                 found?;
             }
@@ -161,7 +161,7 @@ fn tell(swapped: &Swapped, swaps: &Swaps, unreached: Option<&str>, verbose: bool
         lines.extend(swapped.lines(swaps));
     }
     for line in lines {
-        // Nobody may be there to read it; the program's end is passed on all the same.
+        // Standard error may have no reader; the program's end is passed on all the same.
         let _ = writeln!(std::io::stderr(), "contend: {}", ::report::text::printable(&line));
     }
 }

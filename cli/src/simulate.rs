@@ -26,7 +26,7 @@ use workloads::{Variation, Workload};
 /// coherence protocol. Each lock runs with several seeds on each number of cores: the throughput that is shown is the
 /// median with its range, and the rest is of the run that has the median. Where one seed gives more than twice what another
 /// gives, the row is marked as unstable. The same seeds give the same result on every computer. A lock that lets two
-/// threads in, or that nobody gets any more, stops the run with the last events of each core.
+/// threads in, or that no thread gets any more, stops the run with the last events of each core.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend simulate mempop --machine opteron-8x6 --lock ticket,mcs --cores 1..48

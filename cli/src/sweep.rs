@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 /// run is kept when it is finished; a sweep that was ended goes on where it stopped. DIR/runs.parquet has a row for each run
 /// in the end, with the same bytes wherever the runs were made.
 ///
-/// The runs are made by contend's Python package, which has to be there: `pip install contend`.
+/// The runs are made by contend's Python package, which has to be there: `pip install ./python` in a clone of contend.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   printf '%s\\n' 'kind = \"simulate\"' 'workload = \"counter\"' 'lock = [\"ticket\", \"mcs\"]' 'cores = \"1..48:4\"' > grid.toml
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 }
 
 /// What Python is given to do. Arguments are those of this command. `-c` puts the current folder on the path, and so does an empty part
-/// of `PYTHONPATH`: whoever wrote into that folder must not be run.
+/// of `PYTHONPATH`: code that another user may have put into that folder must not be run.
 const START: &str = "\
 import sys, os
 sys.path = [place for place in sys.path if os.path.realpath(place) != os.getcwd()]
@@ -44,8 +44,8 @@ try:
     from contend.sweeps import main
 except ModuleNotFoundError as missing:
     sys.exit(
-        f'contend: {sys.executable}: {missing}: install contend\\'s Python package for it, by `pip install contend`, or from its '
-        'sources by `pip install ./python`'
+        f'contend: {sys.executable}: {missing}: install contend\\'s Python package for it: '
+        '`pip install ./python` in a clone of contend'
     )
 sys.exit(main())
 ";
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let beside = exe.with_file_name("python3");
     let python = if beside.exists() { beside } else { "python3".into() };
     let error = Command::new(&python).args(["-c", START]).args(words(args)).env("CONTEND", &exe).exec();
-    let remedy = "sweeps are made by contend's Python package: install Python 3.10 or later, and `pip install contend`";
+    let remedy = "sweeps are made by contend's Python package: install Python 3.10 or later, and `pip install ./python` in a clone of contend";
     Err(error).with_context(|| format!("cannot start {} ({remedy})", python.display()))
 }
 

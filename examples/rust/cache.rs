@@ -14,7 +14,7 @@ const WORKERS: u64 = 4;
 const READERS: u64 = 2;
 const JOBS: u64 = 400;
 
-/// How long somebody who could do without the cache waits for it.
+/// How long a thread that could do without the cache waits for it.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// Factors by number. Readers share it, and sleep when they wait long.
@@ -39,7 +39,7 @@ impl Cache {
         } else {
             self.gave_up.fetch_add(1, Relaxed);
         }
-        // Nobody waits for the computation: it is done without the lock.
+        // No thread waits for the computation: it is done without the lock.
         let factors = factorised(number);
         // Who cannot write in time goes on with what it has.
         if let Some(mut cache) = self.factors.try_write_for(PATIENCE) {
@@ -62,7 +62,7 @@ impl Pool {
         Self { jobs: Mutex::new(VecDeque::new()), done: AtomicU64::new(0) }
     }
 
-    /// Works until nothing is left. All jobs are there before a worker starts, so that nobody has to wait for one.
+    /// Works until nothing is left. All jobs are there before a worker starts, so that no worker has to wait for one.
     fn work(&self, job: impl Fn(u64)) {
         loop {
             let next = self.jobs.lock().pop_front(); // the guard ends here

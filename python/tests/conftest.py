@@ -32,7 +32,7 @@ def until_quiet(attempt: Callable[[], T]) -> T:
 
 @pytest.fixture(scope="session", autouse=True)
 def uncalibrated(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What somebody measured on this machine decides no test."""
+    """What a user measured on this machine decides no test."""
     os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("configuration"))
 
 

@@ -1,4 +1,4 @@
-"""Sweeps give the same bytes wherever they ran, and whoever was killed meanwhile."""
+"""Sweeps give the same bytes wherever they ran, and whichever process was killed meanwhile."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from contend.grids import runs_of
 SMALL = {"kind": "simulate", "workload": "counter", "lock": ["ticket", "mcs"], "cores": "2..8:2", "seed": [1, 2], "duration": "50us"}
 
 LONG = {**SMALL, "machine": "opteron-8x6", "cores": [24, 32, 40, 48], "duration": "15ms"}
-"""Runs of which some are under way whenever somebody is killed."""
+"""Runs of which some are under way whenever a process is killed."""
 
 
 def files(folder: Path) -> dict[str, int]:

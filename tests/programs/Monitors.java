@@ -1,5 +1,5 @@
-// Threads that wait for each other at a monitor, at a ReentrantLock and at a ReentrantReadWriteLock. They measure their own waits: a line has
-// a name, how often somebody waited, and for how many ns.
+// Threads that wait for each other at a monitor, at a ReentrantLock and at a ReentrantReadWriteLock. They measure their own
+// waits: a line has a name, how often a thread waited, and for how many ns.
 //
 //   javac -g Monitors.java
 //   record=settings=none

@@ -1,6 +1,6 @@
-// Threads that sleep for locks, for a condition, for a semaphore and for each other until standard input ends, to be attached to from
-// outside. A byte on standard input starts two threads more, at a lock of their own. Prints how often each lock was contended: whoever
-// finds a lock held counts before it waits.
+// Threads that sleep for locks, for a condition, for a semaphore and for each other until standard input ends, to be attached to
+// from outside. A byte on standard input starts two threads more, at a lock of their own. Prints how often each lock was
+// contended: a thread that finds a lock held counts before it waits.
 
 #include "stress.h"
 

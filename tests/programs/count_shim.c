@@ -142,7 +142,7 @@ PASS(mtx_unlock, (mtx_t * lock), (lock), NOTHING)
 PASS(cnd_signal, (cnd_t * cond), (cond), ADD(lock_of(COND, cond), signals))
 PASS(cnd_broadcast, (cnd_t * cond), (cond), ADD(lock_of(COND, cond), signals))
 
-// Counted by nobody, but an old object's condition variable must not be made by one version of these and used by
+// These are not counted, but an old object's condition variable must not be made by one version of them and used by
 // another (they differ in layout before 2.3.2).
 PASS(pthread_cond_init, (pthread_cond_t * cond, const pthread_condattr_t *attribute), (cond, attribute), NOTHING)
 PASS(pthread_cond_destroy, (pthread_cond_t * cond), (cond), NOTHING)

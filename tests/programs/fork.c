@@ -186,7 +186,7 @@ static void among_busy_threads(long children) {
     over = false;
     struct team *team = assemble(4, be_busy);
     for (long i = 0; i < children; i++) {
-        MUST(pthread_rwlock_rdlock(&own_rwlock)); // held across the fork, nobody waits
+        MUST(pthread_rwlock_rdlock(&own_rwlock)); // held across the fork, no thread waits
         pid_t pid = fork();
         MUST(pthread_rwlock_unlock(&own_rwlock));
         if (pid == 0) {

@@ -1,5 +1,5 @@
-// Four locks, each held for long for another reason: by a thread that sleeps, one that shares its core with others, one that waits for
-// another lock, and one that runs. The sleep is a system call that nobody interposes.
+// Four locks, each held for long for another reason: by a thread that sleeps, one that shares its core with others, one that
+// waits for another lock, and one that runs. The sleep is a system call that no library interposes.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

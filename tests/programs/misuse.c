@@ -1,5 +1,5 @@
-// What POSIX leaves undefined and glibc survives: unlocking what nobody holds, and moving and copying free locks. And very many
-// locks held at once. Argument: mutexes held at once (4000).
+// What POSIX leaves undefined and glibc survives: unlocking what no thread holds, and moving and copying free locks. And very
+// many locks held at once. Argument: mutexes held at once (4000).
 
 #include "stress.h"
 

@@ -87,7 +87,7 @@ int main(int argc, char **argv) {
         disperse(team);
         if (handed_on[0] != 1 || handed_on[1] != 1) fail("robust mutexes handed on %ld and %ld times", handed_on[0], handed_on[1]);
 
-        // Nobody can release them any more. Made anew in the same memory they are free.
+        // No thread can release them any more. Made anew in the same memory they are free.
         for (int i = 0; i < HELD; i++) MUST(pthread_mutex_init(&mutexes[i], NULL));
         MUST(pthread_rwlock_init(&rwlock, NULL));
         MUST(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE));

@@ -123,8 +123,8 @@ static void readers_read_again(struct actor actors[5]) {
     MUST(now(&actors[1], unlock));
 }
 
-// A read lock that A took and B gave up is nobody's: A may write, wait for a reader to do so, and read and write again. So with
-// another lock at the same address.
+// A read lock that A took and B gave up is no thread's: A may write, wait for a reader to do so, and read and write again. So
+// with another lock at the same address.
 static void handed_over(struct actor actors[5], int kind) {
     for (int times = 0; times < 3; times++) {
         MUST(now(&actors[0], read_lock));
@@ -142,7 +142,7 @@ static void handed_over(struct actor actors[5], int kind) {
     }
 }
 
-// Every mix of waiting, trying and timed calls: nobody is left behind.
+// Every mix of waiting, trying and timed calls: no thread is left behind.
 static long rounds;
 static int mix;
 static _Atomic long inside_reading, inside_writing;

@@ -1,5 +1,5 @@
-//! Threads that wait for each other at a mutex and a reader-writer lock of Rust's, and at a mutex of the C library. They measure their
-//! own waits: a line has a name, how often somebody waited, and for how many ns.
+//! Threads that wait for each other at a mutex and a reader-writer lock of Rust's, and at a mutex of the C library. They measure
+//! their own waits: a line has a name, how often a thread waited, and for how many ns.
 
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -91,7 +91,7 @@ fn take_c_mutex() {
 }
 
 fn main() {
-    thread::sleep(Duration::from_millis(300)); // whoever watches has begun
+    thread::sleep(Duration::from_millis(300)); // the recorder has begun
     let loops: [fn(); 6] =
         [take_rust_mutex, take_rust_mutex, write_rust_rwlock, read_rust_rwlock, take_c_mutex, take_c_mutex];
     let threads = loops.map(|turn| thread::spawn(move || (0..TURNS).for_each(|_| turn())));

@@ -40,7 +40,7 @@ static void *look_up(void *nothing) {
 int main(int count, char **arguments) {
     long ms = count > 1 ? atol(arguments[1]) : 150;
     hold = (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    quick_lookup(); // so that the lock is known before anybody waits for it
+    quick_lookup(); // so that the lock is known before a thread waits for it
     pthread_t threads[WAITERS + 1];
     for (int i = 0; i < WAITERS; ++i)
         pthread_create(&threads[i], NULL, look_up, NULL);

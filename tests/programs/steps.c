@@ -1,6 +1,6 @@
 // A signal handler at every instruction of lock calls. The processor's single-step flag makes each instruction raise
 // SIGTRAP, whose handler tries locks: that of the call which it interrupts, one that another thread fights for, and ones
-// that nobody has used. No try may wait for the interrupted call, nothing may be lost or counted twice, and every lock
+// that no thread has used. No try may wait for the interrupted call, nothing may be lost or counted twice, and every lock
 // has to be free in the end. Arguments: rounds (5), instructions from one handler to the next, on average (16): a
 // lock whose try is a load and an exchange never comes by one where another takes it at every instruction.
 //

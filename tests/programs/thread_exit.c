@@ -31,7 +31,7 @@ static void use_locks(long *counter) {
     MUST(pthread_mutex_unlock(&mutex));
 }
 
-// Sets its value again until the last round that glibc makes, so that it runs after everybody else's destructor.
+// Sets its value again until the last round that glibc makes, so that it runs after every other destructor.
 static void destroy(void *left) {
     use_locks(&destroyed);
     if ((long)left > 1) MUST(pthread_setspecific(first_key, (void *)((long)left - 1)));

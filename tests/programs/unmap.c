@@ -1,5 +1,5 @@
 // Destroyed and unmapped right after the unlock: objects with a reference count under their own lock, each in a
-// page of its own. Whoever drops the last reference destroys the lock and unmaps the page, while another thread may
+// page of its own. The thread that drops the last reference destroys the lock and unmaps the page, while another may
 // still be leaving its unlock. A lock that touches the object after the next owner can see it free ends in SIGSEGV.
 //
 // Arguments: lock (mutex, errorcheck, rwlock, spin, cond or all), threads (2), objects (50000).

@@ -90,7 +90,7 @@ impl Loads {
     }
 }
 
-/// What acquiring and releasing costs when nobody waits, and what it costs to get a lock from another core
+/// What acquiring and releasing costs when no thread waits, and what it costs to get a lock from another core
 ///
 /// Columns, in cycles of the cycle counter:
 ///   pair            acquisition and release in a loop of one core, a counter incremented inside
@@ -400,7 +400,7 @@ impl Kernel {
 /// there twice.
 ///
 /// No privileges are needed. Where the system allows it, the command and the server are in namespaces of their own, for mounts, the
-/// network and processes, so that nobody else sees their files and connections, and nothing is left of them however the command ends. A
+/// network and processes, so that no other process sees their files and connections, and nothing is left of them however the command ends. A
 /// line under the table says which.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

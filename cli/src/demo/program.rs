@@ -47,7 +47,7 @@ enum Work {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (work, think, operations) = match args.work {
         Work::Lookup => (demo_program::Work::Lookup, 100, "lookups"),
-        Work::Request => (demo_program::Work::Request, 4_000, "requests"),
+        Work::Request => (demo_program::Work::Request, 6_000, "requests"),
     };
     let think = args.think.map_or(think, |span| span.ns(1.0));
     let shape = Shape { work, think, own: args.own, parts: args.parts };

@@ -1,6 +1,7 @@
-//! As much of HTTP as a scrape needs: one page, by GET. Whoever can connect may ask, so requests are short, quick and few at a time.
+//! As much of HTTP as a scrape needs: one page, by GET. Every client that can connect may ask, so requests are short, quick and
+//! few at a time.
 //!
-//! A browser on this computer can connect, too, and shows what it gets to whoever wrote the page that it shows, if that page's
+//! A browser on this computer can connect, too, and shows what it gets to the author of the page that it shows, if that page's
 //! name has become an address of this computer meanwhile (DNS rebinding). So requests have to name this computer.
 
 use std::collections::VecDeque;
@@ -31,7 +32,7 @@ pub(super) fn serve(listener: &TcpListener, page: &Arc<RwLock<String>>) -> ! {
         let (page, connection) = (Arc::clone(page), open.add(stream));
         // A thread that cannot be had drops the connection.
         let _ = std::thread::Builder::new().spawn(move || {
-            let _ = respond(&connection.stream, &page); // nobody is there to be told of an error
+            let _ = respond(&connection.stream, &page); // there is no caller to tell of an error
         });
     }
 }
@@ -164,7 +165,7 @@ fn parse(text: &[u8]) -> Request {
     Request::Get { path: path.to_owned(), head: method == "HEAD", host }
 }
 
-/// Whether a `Host` can be meant for this computer by somebody who knows it: an address, `localhost`, or its own name.
+/// Whether a client that knows this computer can mean it by a `Host`: an address, `localhost`, or its own name.
 fn is_this_computer(host: &str) -> bool {
     let port = |text: &str| {
         text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
@@ -286,7 +287,7 @@ mod tests {
             let answer = asked(address, bytes);
             assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{status}: {answer}");
         }
-        // Whoever connects and says nothing keeps nobody from being served.
+        // A client that connects and says nothing keeps no other client from being served.
         let silent: Vec<TcpStream> = (0..4 * MOST).map(|_| TcpStream::connect(address).unwrap()).collect();
         let served = asked(address, b"GET /metrics HTTP/1.1\r\n\r\n");
         assert!(

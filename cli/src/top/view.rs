@@ -282,7 +282,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 fn about(row: &LiveRow, table: &LiveTable, width: usize) -> Vec<String> {
     let mut lines = vec![format!("{}, {} of process {} {}", row.lock, row.way, row.pid, row.program)];
     lines.push(match (&row.holder, row.holder_ns) {
-        (None, _) => "Nobody is known to hold it.".to_owned(),
+        (None, _) => "Which thread holds it is not known.".to_owned(),
         (Some(holder), None) => format!("Held by {}.", thread_name(holder)),
         (Some(holder), Some(ns)) => format!("Held by {} for {}.", thread_name(holder), time(ns)),
     });
@@ -508,7 +508,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
-    /// Two locks, one of which is called as somebody hostile would.
+    /// Two locks, one of which has a name that a hostile program would give it.
     fn hostile() -> LiveTable {
         let mut table = table();
         table.header.command = vec!["./server".into(), "\u{1b}]0;title\u{7}".into()];

@@ -100,7 +100,7 @@ impl Contender {
     }
 
     /// How its waiters wait with so many threads on so many cores: one of ours that spins becomes patient where threads
-    /// share cores, since it would not end otherwise; everybody else waits as made.
+    /// share cores, since it would not end otherwise; every other lock waits as made.
     pub fn wait(&self, threads: usize, cores: usize) -> Wait {
         if self.is_ours() && threads > cores && !self.blocks() { Wait::Patient } else { Wait::Pure }
     }
@@ -184,7 +184,7 @@ impl<M: Machine, V: Measure> Visitor<M> for ThroughCalls<V> {
 ///
 /// # Errors
 ///
-/// A name that nobody has.
+/// A name that no lock has.
 pub fn select(names: &[String]) -> anyhow::Result<Vec<Contender>> {
     if names.is_empty() {
         let peers = PEERS.iter().filter(|peer| !SEMAPHORES.contains(&peer.name)).map(Contender::Peer);
@@ -228,7 +228,7 @@ pub mod open {
     use workloads::client::Wrong;
     use workloads::exclusion::Exclusion;
 
-    /// Lets everybody in.
+    /// Lets every thread in.
     pub struct Open;
 
     impl Exclusion for Open {

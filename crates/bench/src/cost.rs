@@ -1,4 +1,4 @@
-//! What a lock costs when nobody waits.
+//! What a lock costs when no thread waits.
 
 use super::contenders::{Contender, Measure, Wait};
 use super::findings::{Drawing, Findings, Goal, Part};
@@ -247,7 +247,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let watch = Watch::start();
     let rows = measure(bench, &chosen, &options.common);
     let noise = watch.stop();
-    let mut plot = RangePlot::new("Acquire and release, nobody waiting", "cycles", Better::Lower);
+    let mut plot = RangePlot::new("Acquire and release, no thread waiting", "cycles", Better::Lower);
     for row in &rows {
         plot.row(row.contender.name(), row.spread(|sample| sample.pair));
     }
@@ -255,7 +255,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
         workload: "cost",
         parts: vec![Part {
             key: "cost",
-            heading: "Acquire and release when nobody waits, in cycles".into(),
+            heading: "Acquire and release when no thread waits, in cycles".into(),
             table: table(&rows, bench.ghz),
             notes: notes(bench),
         }],
@@ -352,7 +352,7 @@ fn notes(bench: &Bench) -> Vec<String> {
     notes
 }
 
-/// No lock of ours may be slower, nobody waiting, than the best peer of the same algorithm.
+/// No lock of ours may be slower, with no thread waiting, than the best peer of the same algorithm.
 fn goals(rows: &[LockRounds<Sample>]) -> Vec<Goal> {
     let ours = rows.iter().filter(|row| row.contender.is_ours());
     ours.flat_map(|row| [goal(rows, row, false), goal(rows, row, true)]).flatten().collect()

@@ -258,7 +258,7 @@ pub fn measure(plan: &Plan<'_>, progress: &'static dyn Progress, benchmarks: &dy
     }
 }
 
-/// What follows `contend bench` in each chapter of every document, for a test of whoever parses it.
+/// What follows `contend bench` in each chapter of every document, for a test of the command line, which parses it.
 pub fn words() -> impl Iterator<Item = String> {
     FULL.iter().chain(&QUICK).map(|chapter| chapter.arguments(3))
 }

@@ -219,7 +219,7 @@ mod tests {
             workload: "cost",
             parts: vec![Part {
                 key: "cost",
-                heading: "Acquire and release when nobody waits, in cycles".into(),
+                heading: "Acquire and release when no thread waits, in cycles".into(),
                 table,
                 notes: vec![
                     "A note of some words that says how these figures were taken → and what they are × not."

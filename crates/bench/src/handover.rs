@@ -36,7 +36,7 @@ struct Section {
     asked: u64,
     acquired: u64,
     releasing: u64,
-    /// Nobody else was inside.
+    /// No other thread was inside.
     alone: bool,
 }
 
@@ -262,7 +262,7 @@ mod tests {
         }
         for floor in [Floor::OneLine, Floor::TwoLines] {
             let handed_over = floor.handovers(pair, 200).len();
-            assert!(handed_over < 2 * 200, "{floor:?}: {handed_over}"); // it ended, and the first turn was handed over by nobody
+            assert!(handed_over < 2 * 200, "{floor:?}: {handed_over}"); // it ended, and no thread handed over the first turn
         }
     }
 

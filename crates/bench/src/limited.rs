@@ -67,7 +67,7 @@ fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() 
 
 /// The child: runs the body, writes what it gave and ends without running anything of the parent's.
 fn answer<T: Serialize>(mut writer: io::PipeWriter, body: impl FnOnce() -> T) -> ! {
-    // When the parent is killed, nobody is left who would end a lock that spins for ever.
+    // When the parent is killed, no process is left to end a lock that spins for ever.
     let _ = die_with_parent();
     let given = catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(&body())));
     let code = match given {
@@ -99,7 +99,8 @@ fn read_until(mut reader: PipeReader, deadline: Instant) -> io::Result<Option<Ve
     }
 }
 
-/// Kills the child, if it still runs, and takes note of its end; none if somebody else has taken note of it.
+/// Kills the child, if it still runs, and takes note of its end; none if it cannot be had, as when another thread has
+/// taken note of it, or the kernel does because SIGCHLD is ignored.
 fn end(child: Pid) -> Option<WaitStatus> {
     let _ = kill_process(child, Signal::KILL);
     loop {

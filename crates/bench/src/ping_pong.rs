@@ -130,7 +130,7 @@ fn floor_ns(bench: &Bench, floor: Floor, cores: [u32; 2], stamp_cycles: f64) -> 
 struct Sample {
     /// From a release to the acquisition of a core that waits.
     handover_ns: f64,
-    /// Acquisition and release when nobody waits: the lock's own instructions.
+    /// Acquisition and release when no thread waits: the lock's own instructions.
     pair_ns: f64,
     /// The floor of such a lock between the first two cores.
     floor_ns: f64,
@@ -251,7 +251,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
                 table: handover_table(&measured, transfer.map(|spread| spread.median)),
                 notes: vec![
                     "From the release to the waiter's acquisition; multiples are of the floor of such a lock, timed just before \
-                     it. `less own` leaves out the lock's own instructions, which are its pair when nobody waits."
+                     it. `less own` leaves out the lock's own instructions, which are its pair when no thread waits."
                         .into(),
                 ],
             },

@@ -55,7 +55,7 @@ pub struct Regimes {
 struct Plan {
     regimes: Vec<Regime>,
     chosen: Vec<Contender>,
-    /// Locks that nobody named take part in regimes with reads only if readers share them, or if they were best without.
+    /// Locks that the user did not name take part in regimes with reads only if readers share them, or if they were best without.
     named: bool,
     /// Locks that were not built, with the reasons.
     missing: String,

@@ -61,7 +61,7 @@ impl<StackType> Coroutine<(), (), (), StackType> {
             let whole = sent;
             let yielder = Yielder { resumed, given: give };
             if yielder.resumed.recv().is_ok() {
-                // Only whoever gives a coroutine up unwinds it, and waits for its end alone.
+                // Only the thread that gives a coroutine up unwinds it, and that thread waits for its end alone.
                 if catch_unwind(AssertUnwindSafe(|| whole.0(&yielder, ()))).is_ok() {
                     let _ = yielder.given.send(CoroutineResult::Return(()));
                 }

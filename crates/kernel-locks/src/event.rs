@@ -54,7 +54,7 @@ pub enum What {
         /// Whether the lock was acquired: if not, the wait was interrupted.
         acquired: bool,
     },
-    /// A holder releases a lock for which somebody waits; here `waiter` is the one that releases.
+    /// A holder releases a lock for which others wait; here `waiter` is that holder.
     Release {
         /// The kernel's stack, innermost first.
         stack: Box<[u64]>,

@@ -55,7 +55,7 @@ pub enum Missing {
          `contend profile --kernel -a -- sleep 10`"
     )]
     KernelThread(u32),
-    /// The process runs with the rights of somebody else.
+    /// The process runs with the rights of another user.
     #[error(
         "process {pid} cannot be watched ({source}): it is another user's, or has more rights than you: attach as its user, or as root"
     )]
@@ -91,7 +91,7 @@ fn since(tracepoint: &str) -> &'static str {
 }
 
 impl Missing {
-    /// Whether somebody with more rights would be granted it.
+    /// Whether a user with more rights would be granted it.
     pub fn wants_rights(&self) -> bool {
         matches!(self, Self::Unreadable { .. } | Self::Rights { .. } | Self::Foreign { .. })
     }

@@ -28,7 +28,7 @@ pub enum Record<'b> {
     Lost(u64),
     /// A thread has begun another program by exec, at this time, ns. Events that ask for a thread's name (`comm`) tell it.
     Exec(u64),
-    /// Something that nobody asked for.
+    /// Something that the caller did not ask for.
     Other,
 }
 

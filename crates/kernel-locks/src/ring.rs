@@ -1,4 +1,4 @@
-//! The ring buffer that the kernel shares with whoever opened an event.
+//! The ring buffer that the kernel shares with the process that opened an event.
 //!
 //! The kernel writes records between `data_tail`, up to which we have read, and `data_head`, and moves the head; we move the
 //! tail. Both only grow, and count bytes modulo the buffer's length, which is a power of two. What finds no space is lost and
@@ -43,7 +43,7 @@ impl Ring {
             )
         };
         let end = head.load(Ordering::Acquire); // from the kernel's store, after the records
-        let start = tail.load(Ordering::Relaxed); // nobody else writes it
+        let start = tail.load(Ordering::Relaxed); // only this function writes it
         let length = self.map.len() - self.page;
         // SAFETY: the data follow the page, and the kernel leaves alone what lies between tail and head.
         unsafe { copy_out(self.map.as_mut_ptr().add(self.page), length, start, end, into) };
@@ -55,7 +55,7 @@ impl Ring {
 ///
 /// # Safety
 ///
-/// `ring` begins so many bytes, of which nobody writes those between `tail` and `head`.
+/// `ring` begins so many bytes, of which neither the kernel nor a thread writes those between `tail` and `head`.
 unsafe fn copy_out(ring: *const u8, length: usize, tail: u64, head: u64, into: &mut Vec<u8>) {
     let count = (head.wrapping_sub(tail) as usize).min(length);
     let start = tail as usize & (length - 1);
@@ -83,7 +83,7 @@ mod tests {
             ring[from.wrapping_add(offset as u64) as usize % length] = *byte;
         }
         let mut out = b"before".to_vec();
-        // SAFETY: the ring has this length, and nobody else has it.
+        // SAFETY: the ring has this length, and there is no other reference to it.
         unsafe { copy_out(ring.as_ptr(), length, from, from.wrapping_add(bytes.len() as u64), &mut out) };
         assert_eq!(&out[..6], b"before");
         out.split_off(6)

@@ -78,8 +78,8 @@ impl Symbols {
         Ok(Self::parse(&std::fs::read_to_string("/proc/kallsyms")?))
     }
 
-    /// Reads lines of `address type name`, with the module in brackets behind it. Whoever has no right to know addresses
-    /// finds zeros in their place, which name nothing.
+    /// Reads lines of `address type name`, with the module in brackets behind it. A process without the right to know
+    /// addresses finds zeros in their place, which name nothing.
     pub fn parse(text: &str) -> Self {
         let mut symbols = Self::default();
         let mut marks: [Option<u64>; 4] = [None; 4];

@@ -2,7 +2,7 @@
 //!
 //! Most locks tell one beginning and one end. A mutex tells a beginning each time its waiter goes over from spinning to
 //! sleeping or back, and one end; all of that is one wait. A thread can be in several waits at a time: an interrupt takes a
-//! spin lock while the thread spins for another, and whoever queues at a mutex takes the spin lock of its queue.
+//! spin lock while the thread spins for another, and a thread that queues at a mutex takes the spin lock of its queue.
 //!
 //! Newer kernels tell as well who releases a lock for which others wait. The last release before the end of a wait is the one that
 //! ended it.
@@ -37,7 +37,7 @@ pub struct Wait {
     pub released_by: Option<Arc<[u64]>>,
 }
 
-/// The last release of a lock for which somebody waited.
+/// The last release of a lock for which others waited.
 #[derive(Debug)]
 struct Release {
     time_ns: u64,

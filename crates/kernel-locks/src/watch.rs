@@ -24,7 +24,7 @@ pub enum Scope {
     Program,
     /// Those of the calling thread and of what it starts from now on.
     Descendants,
-    /// Everybody's.
+    /// All waits on the machine.
     Machine,
 }
 
@@ -250,7 +250,7 @@ pub fn call(
     let flags = libc::c_ulong::from(bindings::PERF_FLAG_FD_CLOEXEC);
     // SAFETY: the attributes are whole, and say how long they are.
     let descriptor = check(unsafe { perf_event_open(attributes, process, core as libc::c_int, -1, flags) })?;
-    // SAFETY: just opened, and nobody else's.
+    // SAFETY: just opened, and owned by no other value.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
@@ -321,7 +321,7 @@ mod tests {
         );
     }
 
-    /// With a page for a ring, which nobody reads meanwhile.
+    /// With a page for a ring, which the test does not read meanwhile.
     #[test]
     fn a_buffer_that_overflows_loses_events_and_counts_them() {
         let opened = Watch::with_rings(&Tracefs::of_this_machine(), Scope::Descendants, 1, 4096);

@@ -1,7 +1,7 @@
 //! A program that runs already, attached to: what its threads wait for in the kernel, as a profile.
 //!
 //! Nothing changes in the program. What can be had is what ends in futex(2): waits that sleep, with their times, their callers, and
-//! who held the lock meanwhile. An acquisition that does not sleep is seen by nobody outside, so that neither acquisitions nor
+//! who held the lock meanwhile. An acquisition that does not sleep is seen by no other process, so that neither acquisitions nor
 //! critical sections are counted.
 
 mod effort;
@@ -47,7 +47,7 @@ pub struct Attach<'a> {
     pub pid: u32,
     /// For how long; without it until the program ends or the command is interrupted.
     pub duration: Option<Duration>,
-    /// Where the profile goes; without it to the first of `p.contend`, `p-2.contend` and so on that nobody is recording to.
+    /// Where the profile goes; without it to the first of `p.contend`, `p-2.contend` and so on that no launcher is recording to.
     pub output: Option<&'a Path>,
     /// What may be replaced there.
     pub overwrite: Overwrite,

@@ -1,13 +1,13 @@
 //! Where a program finds the preload library, which travels inside the command.
 //!
-//! The dynamic linker of every descendant opens the library by its path, so whoever can change what the path leads to runs
-//! code in all of them. Two places are out of the reach of others:
+//! The dynamic linker of every descendant opens the library by its path, so a user who can change what the path leads to
+//! runs code in all of them. Two places are out of the reach of others:
 //!
-//! - A file under directories of which each, up to the root, belongs to root or to this user and can be written by nobody
-//!   else. Then nobody else can exchange anything on the way, now or later.
+//! - A file under directories of which each, up to the root, belongs to root or to this user and can be written by no other
+//!   user. Then no other user can exchange anything on the way, now or later.
 //! - A sealed file in memory, `/proc/PID/fd/N` of the launcher. No path can be exchanged and nothing is left on a disk, but
 //!   it ends with the launcher: a daemon that goes on starting programs would get nothing, or, once the launcher's process
-//!   number is somebody else's, what that process has open. And only processes with the launcher's own rights can open it.
+//!   number is another process's, what that process has open. And only processes with the launcher's own rights can open it.
 //!   (Under `/proc/self/fd` it would depend on every program on the way leaving the descriptor open, which `subprocess` of
 //!   Python, among others, does not.)
 //!
@@ -45,7 +45,7 @@ const IN_MEMORY: &str = "contend-preload";
 /// Characters that LD_PRELOAD takes for separators or expands.
 const NOT_IN_LISTS: [char; 3] = [' ', ':', '$'];
 
-/// Others can write, and whoever can write can rename and remove what is not theirs.
+/// Other users can write, and a user who can write can rename and remove what is another user's.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
 /// Only the owner of a name in such a directory can rename or remove it.
@@ -80,7 +80,7 @@ impl Library {
         hasher.finish()
     }
 
-    /// The library as a file in a directory that nobody else can exchange; made if it is not there.
+    /// The library as a file in a directory that no other user can exchange; made if it is not there.
     fn file_in(self, directory: &Path, name: &str) -> anyhow::Result<PathBuf> {
         let (directory_mode, file_mode) = modes();
         let directory = safe_directory(directory, directory_mode)?;
@@ -108,7 +108,7 @@ impl Library {
         own && file.read_to_end(&mut bytes).is_ok() && bytes == self.0
     }
 
-    /// Writes the file beside its place and moves it there, so that nobody ever sees a part of it.
+    /// Writes the file beside its place and moves it there, so that no process ever sees a part of it.
     fn write(self, directory: &Path, path: &Path, mode: u32) -> anyhow::Result<()> {
         let mut fresh = tempfile::Builder::new().prefix(".").tempfile_in(directory)?;
         fresh.write_all(self.0)?;
@@ -138,7 +138,7 @@ fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Who may read the library: descendants of root may be anybody.
+/// Who may read the library: descendants of root may be any user.
 fn modes() -> (u32, u32) {
     if user() == 0 { (0o755, 0o555) } else { (0o700, 0o500) }
 }
@@ -161,7 +161,7 @@ fn cache_directories() -> Vec<PathBuf> {
         .collect()
 }
 
-/// The directory without symbolic links, made if it is not there. Nobody but root and this user can exchange a part of it.
+/// The directory without symbolic links, made if it is not there. Only root and this user can exchange a part of it.
 fn safe_directory(directory: &Path, mode: u32) -> anyhow::Result<PathBuf> {
     let missing: Vec<&Path> =
         directory.ancestors().take_while(|path| fs::symlink_metadata(path).is_err()).collect();
@@ -189,7 +189,7 @@ fn safe_directory(directory: &Path, mode: u32) -> anyhow::Result<PathBuf> {
     Ok(safe)
 }
 
-/// Refuses a directory in which somebody else than root or this user could exchange a name.
+/// Refuses a directory in which a user other than root and this one could exchange a name.
 fn check_ancestor(directory: &Path) -> anyhow::Result<()> {
     let data = fs::symlink_metadata(directory)?;
     let owned = data.uid() == 0 || data.uid() == user();

@@ -34,7 +34,7 @@ pub struct Record<'a> {
     pub library: Library,
     /// The program and its arguments.
     pub command: &'a [OsString],
-    /// Where the profile goes; without it to the first of `p.contend`, `p-2.contend` and so on that nobody is recording to.
+    /// Where the profile goes; without it to the first of `p.contend`, `p-2.contend` and so on that no launcher is recording to.
     pub output: Option<&'a Path>,
     /// What may be replaced there.
     pub overwrite: Overwrite,
@@ -46,7 +46,7 @@ pub struct Record<'a> {
     pub operations: Option<u64>,
     /// Finds them in what the program writes: the number in the first group of the last match.
     pub operations_regex: Option<&'a Regex>,
-    /// Whose waits for the kernel's locks are recorded too, if anybody's.
+    /// Whose waits for the kernel's locks are recorded too, if any are.
     pub kernel: Option<KernelScope>,
     /// Whether each process keeps its longest waits one by one.
     pub timeline: bool,
@@ -229,7 +229,7 @@ impl Record<'_> {
     }
 }
 
-/// Makes the profile: where the user says, or at the first of the usual names that nobody is recording to.
+/// Makes the profile: where the user says, or at the first of the usual names that no launcher is recording to.
 pub(crate) fn create(
     output: Option<&Path>,
     size_limit: u64,

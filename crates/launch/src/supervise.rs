@@ -1,7 +1,7 @@
 //! Standing in for a running program: signals go through to it, and its end is passed on.
 //!
-//! Whoever started `contend` knows the launcher's process number and not the program's. So what is sent to the launcher is
-//! for the program, and the launcher waits for what the program makes of it. Three kinds of signals are not passed on: what
+//! The process that started `contend` knows the launcher's process number and not the program's. So what is sent to the launcher
+//! is for the program, and the launcher waits for what the program makes of it. Three kinds of signals are not passed on: what
 //! the terminal sends, since the program is in the same process group and has it already; what the program or a descendant
 //! of it sent, to its group or to its parent; and what the launcher brought on itself.
 
@@ -121,7 +121,7 @@ pub fn die_with_parent() -> std::io::Result<()> {
 }
 
 /// Closes the launcher's own input and output, which are the program's alone now: a reader of the program's output waits
-/// until everybody has closed it.
+/// until every process has closed it.
 pub fn leave_streams_to_program() {
     if let Ok(nothing) = fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = dup2_stdin(&nothing);

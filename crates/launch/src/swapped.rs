@@ -108,7 +108,7 @@ impl Swapped {
         ObjectKind::ALL.into_iter().map(line).collect()
     }
 
-    /// What went otherwise than whoever asked for the swaps may think.
+    /// What went otherwise than the user who asked for the swaps may think.
     pub fn warnings(&self, swaps: &Swaps) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.processes == 0 {

@@ -174,12 +174,12 @@ fn children(process: u32) -> Vec<u32> {
     threads.flatten().filter_map(|thread| thread.children().ok()).flatten().collect()
 }
 
-/// The name that the kernel has for a process, which anybody may read.
+/// The name that the kernel has for a process, which any user may read.
 fn name(process: u32) -> Option<String> {
     Some(running(process)?.stat().ok()?.comm)
 }
 
-/// Whether a process runs as somebody else than the launcher; none if it has ended.
+/// Whether a process runs as another user than the launcher; none if it has ended.
 fn is_of_another_user(process: u32) -> Option<bool> {
     Some(running(process)?.status().ok()?.euid != geteuid().as_raw())
 }

@@ -270,7 +270,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
             // Only a waiter about to sleep loads the word: one that spins does nothing but read-modify-writes.
             if P::may_sleep(&round) {
                 let seen = word.load(Ordering::Relaxed);
-                // The word may have come free since the attempt, and nobody would end a sleep on a free one.
+                // The word may have come free since the attempt, and no thread would end a sleep on a free one.
                 if seen == W::Value::ZERO {
                     continue;
                 }
@@ -314,7 +314,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
             if ready(value) {
                 return Poll::Ready;
             }
-            // Nobody sleeps on the time. A write that looks for sleepers would be a system call at each poll where a thousand
+            // No thread sleeps on the time. A write that looks for sleepers would be a system call at each poll where a thousand
             // threads sleep, since their words share the few places at which they are counted.
             time.as_atomic().store(futex::clock_ns(Clock::Monotonic), Ordering::Relaxed);
             Poll::BackOff(0)
@@ -368,7 +368,7 @@ unsafe impl<P: Patience> Machine for Host<P> {
     fn allocate_node<T: Node<Self>>() -> TakenNode<T> {
         const { thread::assert_fits::<T>() };
         let (slot, name) = thread::take_slot();
-        // Nobody touches a node that was freed, or this is a data race for Miri. And its memory of atomic accesses, which
+        // No thread touches a node that was freed, or this is a data race for Miri. And its memory of atomic accesses, which
         // fails where a node of another type has words of other sizes, ends here.
         #[cfg(miri)]
         // SAFETY: a slot is a line of memory, and the caller's alone.

@@ -6,7 +6,7 @@ pub const OWNER: u32 = (1 << 30) - 1;
 /// The bit that the kernel sets when an owner has ended without a release (`FUTEX_OWNER_DIED`).
 pub const OWNER_DIED: u32 = 1 << 30;
 
-/// The bit that the kernel sets when somebody waits (`FUTEX_WAITERS`): the release has to go through the kernel.
+/// The bit that the kernel sets when a thread waits (`FUTEX_WAITERS`): the release has to go through the kernel.
 pub const WAITERS: u32 = 1 << 31;
 
 /// Why a lock whose owner inherits priorities was not acquired.

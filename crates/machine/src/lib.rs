@@ -156,7 +156,7 @@ pub unsafe trait Machine: Sized + Copy + 'static {
 
     /// Repeats `attempt`, a read-modify-write of `word`, until it says that it succeeded.
     ///
-    /// This is how plain test-and-set waits. Every attempt takes the line away from whoever has it; a machine never
+    /// This is how plain test-and-set waits. Every attempt takes the line away from the core that has it; a machine never
     /// parks such a waiter, because that traffic is what collapses. The attempt must succeed where it finds the word zero:
     /// [`Patient`] sleeps on any other value.
     ///
@@ -291,9 +291,9 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// millisecond, then ever more rarely, at last every 32 ms. One with a deadline alone keeps its place.
     ///
     /// # Errors
-    /// [`Denied`]. With [`Denied::OwnerDied`] nobody owns the word from then on, and whoever asks for it is told the same. On the
-    /// hardware those that were asleep already are told one after the other: the next one when a thread that was told has ended, which
-    /// keeps their priorities until then.
+    /// [`Denied`]. With [`Denied::OwnerDied`] no thread owns the word from then on, and a thread that asks for it is told the
+    /// same. On the hardware those that were asleep already are told one after the other: the next one when a thread that was
+    /// told has ended, which keeps their priorities until then.
     ///
     /// # Panics
     /// Where the system has no such locks.
@@ -363,8 +363,8 @@ pub unsafe trait Machine: Sized + Copy + 'static {
         panic!("a transaction is aborted outside of any, with the code {CODE}");
     }
 
-    /// Ends the program with a message: no thread can go on from what has happened, and to unwind would leave a lock that nobody
-    /// releases. Machines that run code to find its mistakes panic instead.
+    /// Ends the program with a message: no thread can go on from what has happened, and to unwind would leave a lock that no
+    /// thread releases. Machines that run code to find its mistakes panic instead.
     #[cold]
     fn end_program(why: &'static str) -> ! {
         panic!("{why}");
@@ -373,7 +373,7 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// Runs `body` as a transaction. One that panics commits what it has done.
     ///
     /// # Errors
-    /// [`Abort`]. `body` has left no trace then, and is run once more by nobody: to try again is the caller's choice.
+    /// [`Abort`]. `body` has left no trace then, and is not run once more: to try again is the caller's choice.
     ///
     /// # Safety
     /// `body` does what [`begin_transaction`](Machine::begin_transaction) allows.
@@ -410,7 +410,7 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// Gives a node back to the pool that it came from; any thread may.
     ///
     /// # Safety
-    /// `node` came from [`Machine::allocate_node`] of this machine and this type, has not been returned since, and nobody
+    /// `node` came from [`Machine::allocate_node`] of this machine and this type, has not been returned since, and no thread
     /// uses it from now on.
     #[track_caller]
     unsafe fn free_node<T: Node<Self>>(node: &'static T);
@@ -467,8 +467,8 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     fn note(event: Event);
 }
 
-/// How long a waiter watches for the owner of a lock to leave where nobody can tell whether that one runs: about what falling
-/// asleep and being woken cost together, so that in the worst case a wait costs twice that (Karlin et al. 1991).
+/// How long a waiter watches for the owner of a lock to leave where the machine cannot tell whether that owner runs: about what
+/// falling asleep and being woken cost together, so that in the worst case a wait costs twice that (Karlin et al. 1991).
 pub const OWNER_SPIN_NS: u64 = 20_000;
 
 fn never_gives_up<T>(waited: Result<T, GaveUp>) -> T {

@@ -30,7 +30,7 @@ pub enum Home {
 ///
 /// # Safety
 /// At most [`LINE_BYTES`] long and aligned; nothing to drop; made of words and cells of `M` only. No bits that a node of another
-/// type may have left in them make it invalid: whoever takes a node writes a word before it trusts what it reads there.
+/// type may have left in them make it invalid: a thread that takes a node writes a word before it trusts what it reads there.
 ///
 /// On the hardware there is no padding. A function that was given a reference may still run when the node is already another
 /// thread's, which may have words where the padding was; and padding, unlike words, must not be written while it runs.

@@ -45,7 +45,7 @@ macro_rules! plain_integers {
 }
 plain_integers!(u8, u16, u32, u64, usize);
 
-// SAFETY: a thin pointer is plain bits, and null is zero. Whoever dereferences it answers for its provenance.
+// SAFETY: a thin pointer is plain bits, and null is zero. Code that dereferences it answers for its provenance.
 unsafe impl<T: 'static> Plain for *mut T {
     const ZERO: Self = core::ptr::null_mut();
     fn to_bits(self) -> u64 {

@@ -30,9 +30,9 @@ impl Service {
 
 /// What makes a lock a reader-writer lock.
 ///
-/// Readers that stand in line next to each other hold the lock together, and while nobody at the lock writes nobody waits:
-/// only who waits is handed anything. But each reader still changes the lock's word when it enters and when it leaves, and
-/// those changes do not overlap: the line moves from core to core for each. That is what stops a lock whose readers share one
+/// Readers that stand in line next to each other hold the lock together, and while no core at the lock writes, no core waits:
+/// only a core that waits is handed anything. But each reader still changes the lock's word when it enters and when it leaves,
+/// and those changes do not overlap: the line moves from core to core for each. That is what stops a lock whose readers share one
 /// word at 1/`word`, as measured by Lev, Luchangco and Olszewski, "Scalable reader-writer locks" (SPAA 2009), and by Dice and
 /// Kogan, "BRAVO" (USENIX ATC 2019), figure 2.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -300,7 +300,7 @@ mod tests {
         assert!((throughputs[3] - 1.0 / 20.0).abs() < 0.002, "all readers: one word change every 20");
     }
 
-    /// Readers of an empty section alone: no writer, so nobody sleeps, and only the word's line limits them.
+    /// Readers of an empty section alone: no writer, so no reader sleeps, and only the word's line limits them.
     #[test]
     fn readers_alone_wait_for_the_words_line_and_for_nothing_else() {
         let lock = LockModel {

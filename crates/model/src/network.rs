@@ -5,7 +5,7 @@
 //! Buzen's convolution (CACM 1973) sums it exactly, here in logarithms. A network of one lock is the chain of
 //! [`crate::chain`].
 //!
-//! One thing is simpler than in [`LockModel`](crate::LockModel): a critical section is a constant, which whoever asks has
+//! One thing is simpler than in [`LockModel`](crate::LockModel): a critical section is a constant, which the caller has
 //! taken from the lock's own chain.
 
 use crate::handover::{Contenders, Handover, Variant};

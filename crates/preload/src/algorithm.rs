@@ -272,7 +272,7 @@ impl<L: TimedRwLock<Patient>> PthreadRwlock for Timed<L> {
 static RELEASE_COUNTS: [ReleaseCount; 64] =
     [const { ReleaseCount { sleepers: AtomicU32::new(0), releases: <Patient as Machine>::U32::ZERO } }; 64];
 
-/// A release reads whether anybody has gone to sleep since a release last woke all, and wakes all if so. It puts no fence
+/// A release reads whether a thread has gone to sleep since a release last woke all, and wakes all if so. It puts no fence
 /// between its write to the lock and that read: the sleeper pays, as in [`machine::host::Sleeping`].
 struct ReleaseCount {
     /// How many have gone to sleep since then.

@@ -99,7 +99,7 @@ impl Reference {
     }
 }
 
-/// Where the slots lie, null while nobody has one of them.
+/// Where the slots lie, null while no object has one of them.
 static BATCHES: [AtomicPtr<u8>; SLOTS / BATCH] = [const { AtomicPtr::new(null_mut()) }; SLOTS / BATCH];
 static SLOT_BYTES: AtomicUsize = AtomicUsize::new(0);
 static STATE: AtomicUsize = AtomicUsize::new(HEAD);
@@ -139,7 +139,7 @@ fn slot(number: usize) -> &'static StateSlot {
 
 #[inline]
 fn at(number: usize) -> *mut u8 {
-    // Relaxed: the number came from whoever mapped the batch, by an access that acquires.
+    // Relaxed: the number came from the thread that mapped the batch, by an access that acquires.
     let batch = BATCHES[number / BATCH % BATCHES.len()].load(Ordering::Relaxed);
     batch.wrapping_add(number % BATCH * SLOT_BYTES.load(Ordering::Relaxed))
 }
@@ -156,7 +156,7 @@ pub(crate) fn claim(address: usize) -> Option<Reference> {
     };
     let slot = slot(number);
     let incarnation = match slot.incarnation.load(Ordering::Relaxed) {
-        0 => 1, // never claimed, so that the state is zeros that nobody has touched
+        0 => 1, // never claimed, so that the state is zeros that no thread has touched
         before => {
             clear(number);
             before.wrapping_add(1).max(1)
@@ -291,7 +291,7 @@ fn clear(number: usize) {
     let start = STATE.load(Ordering::Relaxed);
     for offset in (start..SLOT_BYTES.load(Ordering::Relaxed)).step_by(8) {
         let word = at(number).wrapping_add(offset).cast::<AtomicU64>();
-        // SAFETY: inside the slot, 8-aligned, and the object is nobody's now.
+        // SAFETY: inside the slot, 8-aligned, and no thread uses the state now.
         unsafe { &*word }.store(0, Ordering::Relaxed);
     }
     slot(number).generation.store(0, Ordering::Relaxed);

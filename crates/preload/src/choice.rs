@@ -141,7 +141,7 @@ impl KindChoices {
         if usize::from(number) == CHOICES {
             return None;
         }
-        // SAFETY: nobody reads the choices yet.
+        // SAFETY: no thread reads the choices yet.
         unsafe { (*self.choices.get())[usize::from(number)] = choice };
         self.count.store(number + 1, Ordering::Release);
         Some(number)
@@ -181,7 +181,7 @@ impl KindChoices {
         unsafe { &(*self.choices.get())[number & (CHOICES - 1)] }
     }
 
-    /// The choice of an object that is ours, after deciding whose it is if nobody has. `refusal` says why it must be glibc's;
+    /// The choice of an object that is ours, after deciding whose it is if no thread has. `refusal` says why it must be glibc's;
     /// `reference` is where the object keeps the reference to its slot, should it need one.
     #[cold]
     pub(crate) fn decided(

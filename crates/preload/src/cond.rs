@@ -10,7 +10,7 @@
 //! | 0..4   | `__wseq`       | waiters: those who still touch the object; bit 31: it is being destroyed | waiters, destroyer |
 //! | 4..8   | `__wseq`       | generation in which the waiters came, see [`crate::generation`] | first use after a fork |
 //! | 8..12  | `__g1_start`   | sequence: counts wake-ups; waiters sleep on it           | who wakes             |
-//! | 36..40 | `__wrefs`      | attributes, as glibc's init writes them: bit 0 shared, bit 1 monotonic clock | nobody |
+//! | 36..40 | `__wrefs`      | attributes, as glibc's init writes them: bit 0 shared, bit 1 monotonic clock | glibc's init |
 //!
 //! A waiter notes the sequence, gives the mutex up and sleeps while the sequence is what it was. A signal counts the
 //! sequence up, so that a waiter that does not sleep yet will not, and wakes one sleeper, the one that has slept longest.
@@ -20,8 +20,8 @@
 //! # Condition variables shared between processes
 //!
 //! They stay glibc's. With a mutex of ours, which by itself cannot be shared, glibc cannot wait, because it would write to it;
-//! then the wait gives our mutex up and waits with a mutex of its own. A signal that comes between the two finds nobody
-//! waiting, so it is counted ([`SHARED_WAKES`]), and the wait polls the count every [`SLICE_NS`].
+//! then the wait gives our mutex up and waits with a mutex of its own. A signal that comes between the two finds no
+//! waiter, so it is counted ([`SHARED_WAKES`]), and the wait polls the count every [`SLICE_NS`].
 
 use core::ffi::{c_int, c_void};
 use core::mem::{offset_of, zeroed};
@@ -47,8 +47,8 @@ use crate::time::Time;
 /// A condition variable, ours or glibc's.
 #[repr(C, align(8))]
 struct Cond {
-    /// Waiters in the low half, their generation in the high half: one word, so that whoever first uses the object after a
-    /// fork forgets the parent's waiters and nobody else's.
+    /// Waiters in the low half, their generation in the high half: one word, so that the thread that first uses the object
+    /// after a fork forgets the parent's waiters and no others.
     waiters: AtomicU64,
     sequence: AtomicU32,
     _glibc: [u32; 6],
@@ -164,7 +164,7 @@ impl Cond {
 
     fn wait_ours(&self, mutex: &Mutex, deadline: Option<Deadline>, recorded: Option<u64>) -> c_int {
         self.enter_generation();
-        self.waiters.fetch_add(1, SeqCst); // [1] before the mutex is given up: whoever has it then sees this
+        self.waiters.fetch_add(1, SeqCst); // [1] before the mutex is given up: its next holder sees this
         let sequence = self.sequence.load(Acquire);
         let given_up = match mutex.release_for_wait() {
             Ok(given_up) => given_up,
@@ -310,7 +310,7 @@ impl Cond {
     fn wait_in_slices(&self, mutex: &Mutex, deadline: Option<Deadline>) -> c_int {
         let recorded = recorder::enabled().then(recorder::stamp);
         let wakes = shared_wakes(self.address());
-        let before = wakes.load(SeqCst); // under the mutex, as whoever changes what is waited for
+        let before = wakes.load(SeqCst); // under the mutex, as is the thread that changes what is waited for
         // SAFETY: zeros are a fresh mutex of glibc's.
         let mut bridge: pthread_mutex_t = unsafe { zeroed() };
         // SAFETY: just made.

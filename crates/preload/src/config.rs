@@ -135,7 +135,7 @@ fn read_sites(sites: &'static CStr) {
 /// A copy that stays.
 fn keep(text: &[u8]) -> Option<&'static [u8]> {
     let copy = fresh_memory(text.len())?;
-    // SAFETY: as long as the text, known to nobody else, and never unmapped.
+    // SAFETY: as long as the text, known to no other thread, and never unmapped.
     unsafe {
         copy.copy_from_nonoverlapping(text.as_ptr(), text.len());
         Some(core::slice::from_raw_parts(copy, text.len()))

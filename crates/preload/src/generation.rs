@@ -37,7 +37,7 @@ static CHILD_BEGINS: AtomicPtr<()> = AtomicPtr::new(null_mut());
 /// kernel wipes nothing, the fork handlers alone tell.
 pub(crate) fn start(child_begins: fn()) {
     let page = (&raw const WIPED).cast_mut().cast();
-    // SAFETY: the page is nobody else's, and what is in it is lost in children on purpose.
+    // SAFETY: nothing else lies in the page, and what is in it is lost in children on purpose.
     let wipes = unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
     WIPES.store(wipes, Ordering::Relaxed);
     WIPED.generation.store(KNOWN, Ordering::Relaxed);

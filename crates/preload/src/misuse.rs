@@ -9,11 +9,11 @@ use crate::config;
 /// Objects that are remembered.
 const REMEMBERED: usize = 16;
 
-/// Which objects were unlocked while nobody held them: address, and kind in the low bits, which are zero in an address.
+/// Which objects were unlocked while no thread held them: address, and kind in the low bits, which are zero in an address.
 static UNLOCKED: [AtomicUsize; REMEMBERED] = [const { AtomicUsize::new(0) }; REMEMBERED];
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Notes that an object was unlocked which nobody held.
+/// Notes that an object was unlocked which no thread held.
 #[cold]
 pub(crate) fn unlocked_while_free(kind: ObjectKind, address: usize) {
     COUNT.fetch_add(1, Relaxed);
@@ -26,7 +26,7 @@ pub(crate) fn unlocked_while_free(kind: ObjectKind, address: usize) {
     }
 }
 
-/// Says on standard error which objects were unlocked while nobody held them.
+/// Says on standard error which objects were unlocked while no thread held them.
 pub(crate) fn tell() {
     for entry in UNLOCKED.iter().map(|slot| slot.load(Relaxed)).filter(|&entry| entry != 0) {
         let kind = match ObjectKind::ALL[(entry & 3) % ObjectKind::ALL.len()] {
@@ -37,7 +37,7 @@ pub(crate) fn tell() {
         let (module, offset) = module_of(entry & !3);
         let mut offset_digits = [0; 16];
         config::say(&[
-            b"contend: unlocked while nobody held it: ",
+            b"contend: unlocked while no thread held it: ",
             kind.as_bytes(),
             b" at 0x",
             hexadecimal(entry & !3, &mut digits),

@@ -4,10 +4,10 @@
 //!
 //! | bytes  | glibc's use       | ours                                      | written by               |
 //! |--------|-------------------|-------------------------------------------|--------------------------|
-//! | 0..4   | `__lock`          | 0: nobody holds it; else the owner's identity, or [`HELD`] for kinds that do not check | the owner |
+//! | 0..4   | `__lock`          | 0: free; else the owner's identity, or [`HELD`] for kinds that do not check | the owner |
 //! | 4..8   | `__count`         | further holds of the owner                | the owner                |
 //! | 8..16  | `__owner`, `__nusers` | lock state of up to 8 bytes, or number of the arena slot (8..12) | the algorithm; who decides |
-//! | 16..18 | `__kind`          | as in glibc; its init and destroy write it | nobody                  |
+//! | 16..18 | `__kind`          | as in glibc; its init and destroy write it | init and destroy        |
 //! | 18..20 | `__kind`, unused half | condition waits that will take it back | the holder              |
 //! | 20..22 | `__spins`         | generation of the last acquisition        | acquirers after a fork   |
 //! | 22..24 | `__elision`       | owner tag                                 | who decides              |
@@ -305,7 +305,7 @@ impl Mutex {
             return Ok(GivenUp::Wholly);
         }
         if WAIT {
-            // While it is held: afterwards somebody may want to destroy it, and has to be told.
+            // While it is held: afterwards another thread may want to destroy it, and has to be told.
             self.waits.store(self.waits.load(Relaxed).saturating_add(1), Relaxed);
         }
         self.owner.store(0, Relaxed);
@@ -316,7 +316,7 @@ impl Mutex {
         Ok(GivenUp::Wholly)
     }
 
-    /// The answer to an unlock of a mutex of ours that nobody holds, and that does not check: glibc goes on.
+    /// The answer to an unlock of a mutex of ours that no thread holds, and that does not check: glibc goes on.
     #[cold]
     #[inline(never)]
     fn unlock_free(&self) -> c_int {
@@ -324,7 +324,7 @@ impl Mutex {
         0
     }
 
-    // glibc's mutexes, and those about which nobody has decided.
+    // glibc's mutexes, and those about which no thread has decided.
 
     #[inline(never)]
     fn lock_elsewhere(&self, patience: Patience, caller: usize) -> c_int {
@@ -385,7 +385,7 @@ impl Mutex {
         unsafe { real::pthread_mutex_unlock(self.object()) }
     }
 
-    /// Whether it may be ours and nobody has locked it, the C library included: glibc would write what is not ours to
+    /// Whether it may be ours and no thread has locked it, here or in the C library: glibc would write what is not ours to
     /// understand into it.
     fn is_unused(&self) -> bool {
         self.tag.is_undecided() && self.refusal().is_none() && self.owner.load(Relaxed) == 0

@@ -249,7 +249,7 @@ pub(crate) fn forked_child(t: &PerThread) {
     if texts.is_null() {
         return;
     }
-    // SAFETY: fresh memory of this length that nobody else knows.
+    // SAFETY: fresh memory of this length that no other thread knows.
     let (arguments, executable) =
         unsafe { core::slice::from_raw_parts_mut(texts, 2 * TEXT) }.split_at_mut(TEXT);
     let image = Image {

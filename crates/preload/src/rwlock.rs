@@ -7,11 +7,11 @@
 //! |--------|--------------------------------------|---------------------------------------|--------------------|
 //! | 0..16  | `__readers` to `__writers_futex`     | lock state of up to 16 bytes, or number of the arena slot (0..4) | the algorithm; who decides |
 //! | 16..20 | `__pad3`                             | [`Writers`] that wait, where readers wait for them | they |
-//! | 20..24 | `__pad4`                             | as in glibc                           | nobody             |
+//! | 20..24 | `__pad4`                             | as in glibc                           | glibc's init       |
 //! | 24..28 | `__cur_writer`                       | identity of the writer                | the writer         |
-//! | 28..32 | `__shared`                           | as in glibc                           | nobody             |
+//! | 28..32 | `__shared`                           | as in glibc                           | glibc's init       |
 //! | 32..48 | padding                              | [`Trace`]                             | holders, while recording |
-//! | 48..52 | `__flags`                            | as in glibc                           | nobody             |
+//! | 48..52 | `__flags`                            | as in glibc                           | glibc's init       |
 //! | 52..54 | padding                              | owner tag                             | who decides        |
 //! | 54..56 | padding                              | generation of the last acquisition    | acquirers after a fork |
 //!
@@ -27,7 +27,7 @@
 //! Each thread has a list of the read locks that it holds ([`crate::thread::Reads`]), so that a write lock on top of an own read
 //! lock is refused, and so that a child of a fork keeps its one thread's read locks alone. Once some thread has given up a read
 //! lock that it is not known to hold, a list may have a lock that its thread does not read under, or that is gone and whose
-//! address is another lock's or nobody's. The lists are not asked any more then, in the whole process: a write lock on top of an
+//! address is another lock's or no lock's. The lists are not asked any more then, in the whole process: a write lock on top of an
 //! own read lock waits, and in a child the reads of threads that do not exist stay, both as with glibc.
 
 use core::ffi::c_int;
@@ -273,7 +273,7 @@ impl Rwlock {
         state::record(entered, thread, &self.trace, ObjectKind::Rwlock, mode, call)
     }
 
-    /// In which mode the caller holds the lock. While somebody writes nobody else can be in.
+    /// In which mode the caller holds the lock. While a thread writes no other thread can be in.
     #[inline(always)]
     fn mode(&self) -> Mode {
         if self.writer.load(Relaxed) != 0 { Mode::Exclusive } else { Mode::Shared }
@@ -351,7 +351,7 @@ impl Rwlock {
         unsafe { real::pthread_rwlock_unlock(self.object()) }
     }
 
-    /// Whether nobody has locked it, the C library included: glibc would write what is not ours to understand into it.
+    /// Whether no thread has locked it, here or in the C library: glibc would write what is not ours to understand into it.
     fn is_unused(&self) -> bool {
         self.tag.is_undecided() && self.words.iter().all(|word| word.load(Relaxed) == 0)
     }
@@ -443,7 +443,7 @@ pub(crate) fn keep_own_reads(thread: &Thread) {
         return;
     }
     thread.reads.each(|address, count| {
-        // SAFETY: the lock is held, since nobody but its readers has given up a read lock: so it is alive.
+        // SAFETY: the lock is held, since no thread but its readers has given up a read lock: so it is alive.
         let lock = unsafe { Rwlock::at(address as *mut pthread_rwlock_t) };
         if let Some(choice) = lock.choice() {
             lock.state(choice).keep_reads_only(count);

@@ -68,7 +68,7 @@ pub(crate) unsafe fn add(places: impl Iterator<Item = &'static [u8]>, choices: [
         if length == PLACES {
             return false;
         }
-        // SAFETY: the caller's promise; nobody looks at places from `length` on.
+        // SAFETY: the caller's promise; no thread looks at places from `length` on.
         unsafe {
             (*SITES.places.get())[length].write(place);
             (*SITES.sites.get())[length] = number as u8;
@@ -76,7 +76,7 @@ pub(crate) unsafe fn add(places: impl Iterator<Item = &'static [u8]>, choices: [
         length += 1;
         SITES.calls.fetch_add(usize::from(matches!(place.which, Which::Call(_))), Ordering::Relaxed);
     }
-    // SAFETY: nobody looks at sites from `count` on.
+    // SAFETY: no thread looks at sites from `count` on.
     unsafe { (*SITES.choices.get())[number] = choices.map(|choice| choice.unwrap_or(NONE)) };
     SITES.count.store(number + 1, Ordering::Relaxed);
     SITES.length.store(length, Ordering::Release);

@@ -6,7 +6,7 @@
 //!
 //! - a release in a later generation than the acquisition's wipes the state, which is a free lock, instead of handing over;
 //! - an acquisition of an object of an earlier generation does not queue, since the state may be wiped under it: it tries
-//!   until it gets the lock, or until somebody else has brought the object into this generation.
+//!   until it gets the lock, or until another thread has brought the object into this generation.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
@@ -258,8 +258,8 @@ impl<'a> State<'a> {
         });
     }
 
-    /// In the child of a fork, for a lock under which its one thread reads `count` times: the other readers, and whoever
-    /// waited, do not exist.
+    /// In the child of a fork, for a lock under which its one thread reads `count` times: the other readers, and
+    /// the threads that waited, do not exist.
     pub(crate) fn keep_reads_only(&self, count: u32) {
         self.wipe();
         self.generation.store(generation(), Ordering::Relaxed);
@@ -269,7 +269,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Whether nobody holds the lock.
+    /// Whether no thread holds the lock.
     pub(crate) fn is_free(&self) -> bool {
         // SAFETY: the promise of `State::new`; what was just taken is released.
         unsafe {

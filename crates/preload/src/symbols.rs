@@ -54,7 +54,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Looks an address up in its module, reading the module's file if nobody has.
+    /// Looks an address up in its module, reading the module's file if no thread has.
     #[inline(never)]
     pub(crate) fn at(address: usize, module: &Module, sites: &[Site<'_>]) -> Self {
         let identity = identity(module);
@@ -116,7 +116,7 @@ fn look_at(module: &Module, identity: u64, sites: &[Site<'_>]) -> Option<&'stati
         functions: [Functions::NONE, Functions::NONE],
     };
     let entry = fresh_memory(size_of::<Known>())?.cast::<Known>();
-    // SAFETY: fresh memory, long enough and aligned to a page, that nobody else knows yet.
+    // SAFETY: fresh memory, long enough and aligned to a page, that no other thread knows yet.
     let known = unsafe {
         entry.write(nothing);
         &mut *entry
@@ -152,7 +152,7 @@ fn with_file_of(module: &Module, body: impl FnOnce(&[u8], &[u8])) {
     if let Some(path) = path_at(&text_bytes[..length], module.start) {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
-        // The line ends with a line feed, which nobody needs any more.
+        // The line ends with a line feed, which this function no longer needs.
         let end = path.as_ptr().addr() - text_bytes.as_ptr().addr() + path.len();
         let (start, name_start) = (end - path.len(), name.as_ptr().addr() - text_bytes.as_ptr().addr());
         let name_length = name.len();
@@ -217,7 +217,7 @@ fn ranges(tables: &[Table<'_>; 2], name: &[u8], module: &Module, sites: &[Site<'
             filled += 1;
         }
     });
-    // SAFETY: so many were written; nobody changes or frees them.
+    // SAFETY: so many were written; no thread changes or frees them.
     unsafe { core::slice::from_raw_parts(ranges, filled) }
 }
 
@@ -310,7 +310,7 @@ impl Marks {
 impl Drop for Marks {
     fn drop(&mut self) {
         if !self.bits.is_empty() {
-            // SAFETY: a mapping of this length, which nobody else has.
+            // SAFETY: a mapping of this length, to which there is no other reference.
             unsafe { libc::munmap(self.bits.as_mut_ptr().cast(), self.bits.len()) };
         }
     }
@@ -376,7 +376,7 @@ impl Functions {
 /// Zeros from the kernel, which stay. `None` for no words, and where there is no memory.
 fn fresh_words(count: usize) -> Option<&'static mut [u64]> {
     let memory = fresh_memory(count * size_of::<u64>()).filter(|_| count > 0)?;
-    // SAFETY: fresh memory of this length, aligned to a page, which nobody else has.
+    // SAFETY: fresh memory of this length, aligned to a page, to which there is no other reference.
     Some(unsafe { core::slice::from_raw_parts_mut(memory.cast::<u64>(), count) })
 }
 
@@ -451,7 +451,7 @@ impl<'f> Table<'f> {
     fn copy(&self) -> Option<Table<'static>> {
         let length = self.symbols.len() + self.names.len();
         let words = fresh_words(length.div_ceil(size_of::<u64>()))?;
-        // SAFETY: as many bytes or more, which nobody else has.
+        // SAFETY: as many bytes or more, to which there is no other reference.
         let bytes = unsafe { core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), length) };
         let (symbols, names) = bytes.split_at_mut(self.symbols.len());
         symbols.copy_from_slice(self.symbols);

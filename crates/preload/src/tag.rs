@@ -12,7 +12,7 @@ use crate::thread;
 ///
 /// | value      | meaning                                                                     |
 /// |------------|-----------------------------------------------------------------------------|
-/// | 0          | undecided: initialised statically or by `init`, and never used              |
+/// | 0          | undecided: not used since it was initialised or destroyed                   |
 /// | `6c00`     | glibc's                                                                     |
 /// | `6c01`     | glibc's, as it was first taken where no site is: it may prove to be one of a site's |
 /// | `c0NN`     | ours, with choice NN of its kind                                            |
@@ -27,7 +27,7 @@ pub(crate) struct Tag(AtomicU16);
 /// What a tag says.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owner {
-    /// Nobody has used the object yet.
+    /// No thread has used the object since it was initialised or destroyed.
     Undecided,
     /// As `Undecided`, but it will be ours with this choice.
     Wanted(u8),
@@ -62,7 +62,7 @@ impl Tag {
         self.0.load(Ordering::Relaxed) & HIGH == GLIBC
     }
 
-    /// Whether the object is nobody's yet.
+    /// Whether it is still undecided whose the object is.
     pub(crate) fn is_undecided(&self) -> bool {
         matches!(self.owner(), Owner::Undecided | Owner::Wanted(_) | Owner::Initialised)
     }
@@ -99,7 +99,7 @@ pub(crate) struct Initialisation(());
 static INITIALISING: AtomicU32 = AtomicU32::new(0);
 
 impl Initialisation {
-    /// Runs `body` with the right to decide. It must wait for nothing: whoever decides next waits for it.
+    /// Runs `body` with the right to decide. It must wait for nothing: the next thread that decides waits for it.
     ///
     /// Signals are blocked, since a signal handler may try a lock, and would wait for ever for the decision that it interrupts.
     pub(crate) fn alone<R>(body: impl FnOnce(&Self) -> R) -> R {
@@ -114,7 +114,8 @@ impl Initialisation {
         })
     }
 
-    /// Waits until nobody decides, and keeps it so until [`Initialisation::end`]. The caller has blocked signals and cancellation.
+    /// Waits until no thread decides, and keeps it so until [`Initialisation::end`]. The caller has blocked signals and
+    /// cancellation.
     pub(crate) fn begin() {
         const YIELDS: u32 = 100;
         const SLEEP_NS: u64 = 50_000;

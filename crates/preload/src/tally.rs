@@ -11,7 +11,7 @@ static COUNTS_ALL: AtomicBool = AtomicBool::new(false);
 
 /// The counters, if this process shares any.
 pub(crate) fn get() -> Option<&'static Tally> {
-    // SAFETY: null, or a mapping that stays and that nobody can cut short; its words are atomic.
+    // SAFETY: null, or a mapping that stays and that no process can cut short; its words are atomic.
     unsafe { TALLY.load(Relaxed).as_ref() }
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn attach(path: &CStr) {
     // SAFETY: just mapped, as long as a tally and aligned to a page.
     let tally = unsafe { &*base.cast::<Tally>() };
     if !tally.begun() {
-        // SAFETY: the mapping is nobody else's.
+        // SAFETY: no other thread knows the mapping.
         unsafe { libc::munmap(base, Tally::LENGTH) };
         return;
     }

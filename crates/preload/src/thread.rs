@@ -75,19 +75,19 @@ struct Start {
 }
 
 impl Start {
-    /// `None` if the thread is to start without this: nobody records, or there is no memory.
+    /// `None` if the thread is to start without this: the recorder is off, or there is no memory.
     fn keep(function: *mut c_void, argument: *mut c_void) -> Option<NonNull<Self>> {
         if !recorder::enabled() {
             return None;
         }
         let start = NonNull::new(recorder::page().cast::<Self>())?;
-        // SAFETY: a fresh page, which nobody else knows.
+        // SAFETY: a fresh page, which no other thread knows.
         unsafe { start.write(Self { function, argument }) };
         Some(start)
     }
 
     /// # Safety
-    /// [`Start::keep`] made it, and nobody uses it any more.
+    /// [`Start::keep`] made it, and no thread uses it any more.
     unsafe fn take(start: *mut c_void) -> Self {
         let start = start.cast::<Self>();
         // SAFETY: the caller's promise.
@@ -177,7 +177,7 @@ unsafe extern "C-unwind" fn ended(_: *mut c_void) {
 
 // Joins. They are recorded so that the time in them is not taken for waits that the recorder misses.
 
-/// Records `join` as one, unless nobody records. It may be cancelled, and then does not come back.
+/// Records `join` as one, unless the recorder is off. It may be cancelled, and then does not come back.
 #[inline]
 fn recorded_join(join: impl FnOnce() -> c_int) -> c_int {
     if !recorder::enabled() {

@@ -7,7 +7,7 @@ use machine::{Clock, Deadline};
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// A point in time as a caller gives it. Its nanoseconds are looked at only when somebody has to wait, as glibc does.
+/// A point in time as a caller gives it. Its nanoseconds are looked at only when the caller has to wait, as glibc does.
 #[derive(Clone, Copy)]
 pub(crate) struct Time {
     /// The clock, one of the two that waits can use.

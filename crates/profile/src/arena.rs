@@ -128,7 +128,7 @@ impl Arena {
 
     /// Runs `body` while [`Arena::at`] finds whatever lies in memory.
     ///
-    /// Nobody else uses the arena meanwhile.
+    /// No other thread uses the arena meanwhile.
     pub(crate) fn everywhere<R>(&self, body: impl FnOnce() -> R) -> R {
         let reach = self.reach.swap(u64::MAX, Relaxed);
         let result = body();
@@ -213,7 +213,7 @@ impl Block {
 
     /// Takes `length` bytes at the end of the block; `None` if it is full.
     ///
-    /// The bytes are zero, unless a process has forged the profile. Whoever writes a record there writes its head last.
+    /// The bytes are zero, unless a process has forged the profile. The thread that writes a record there writes its head last.
     pub fn take(&self, length: usize) -> Option<*mut u8> {
         let taken = self.taken.get();
         let end = length.checked_next_multiple_of(8)?.checked_add(taken).filter(|&end| end <= self.space)?;

@@ -737,7 +737,7 @@ words! {
     KernelWatch, KernelWatchValues {
         /// See [`head`].
         head,
-        /// 1 if everybody's waits are counted, 0 if those of the program and what it started.
+        /// 1 if all waits on the machine are counted, 0 if those of the program and what it started.
         machine,
         /// `CLOCK_MONOTONIC` at the start of the watch, ns.
         first_ns,

@@ -116,7 +116,7 @@ impl Trace {
 pub struct Call {
     /// Address of the lock's object.
     pub object: usize,
-    /// The address that the call returns to; 0 where nobody knows.
+    /// The address that the call returns to; 0 where it is not known.
     pub caller: usize,
 }
 
@@ -149,7 +149,7 @@ pub trait Host: Grow {
     /// The calling thread's time on a core, ns.
     fn running_ns(&self) -> u64;
     /// Whether the calling thread has not left its core since [`Host::watch_core`]. False if that was never called, true where
-    /// nobody can tell.
+    /// the host cannot tell.
     fn stayed_on_core() -> bool;
     /// Watches from here on whether the calling thread leaves its core. False where the program uses itself what tells that.
     fn watch_core(&self) -> bool;
@@ -287,7 +287,7 @@ impl<H: Host> Recorder<H> {
     /// The caller is the only thread, `t` is its storage, and the mapping was inherited from the parent.
     pub unsafe fn start_in_child(&self, t: &PerThread, image: &Image<'_>) -> bool {
         t.forget();
-        self.slots.store(null_mut(), Relaxed); // the parent's; the memory stays, nobody else refers to it
+        self.slots.store(null_mut(), Relaxed); // the parent's; the memory stays, there is no other reference to it
         self.numbered.forget();
         self.locks.store(0, Relaxed);
         for lock in &self.remembered {
@@ -686,7 +686,7 @@ impl<H: Host> Recorder<H> {
         let mut released = now;
         if !H::stayed_on_core() || t.off_core.lost.get() != pair.lost_before.load(Relaxed) {
             self.explain_hold(t, pair, state, ticks);
-            released = H::stamp(); // that took time, in which nobody waited for a hand-over
+            released = H::stamp(); // that took time, in which no thread waited for a hand-over
             self.remember_hold(t, pair, started, released);
         }
         pair.hold_started.store(0, Relaxed);

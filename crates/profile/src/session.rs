@@ -37,9 +37,9 @@ pub const LEAST_LIMIT: u64 = 1 << 20;
 /// What may be replaced by a new profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Profiles that nobody is recording to, and empty files.
+    /// Profiles that no launcher is recording to, and empty files.
     Profiles,
-    /// Any regular file but a profile that somebody is recording to.
+    /// Any regular file but a profile that a launcher is recording to.
     AnyFile,
 }
 
@@ -64,7 +64,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Makes a profile file that nobody but its owner can read, in place of what `overwrite` allows.
+    /// Makes a profile file that only its owner can read, in place of what `overwrite` allows.
     ///
     /// It may grow to `limit` bytes; times are taken on one pair in `sample_period`, at random. What it replaces is kept until
     /// [`Recording::begun`] or [`Recording::withdraw`] says what becomes of it.
@@ -285,7 +285,7 @@ impl Fresh {
                 return refusal(io::ErrorKind::ResourceBusy, "another `contend profile` is recording to it");
             }
             if std::fs::symlink_metadata(path).ok().map(|data| data.ino()) != Some(old.metadata()?.ino()) {
-                continue; // somebody was faster
+                continue; // another process was faster
             }
             if overwrite == Overwrite::Profiles && !may_go(&old)? {
                 return refusal(io::ErrorKind::AlreadyExists, "the file there is no profile of contend");
@@ -312,7 +312,7 @@ impl Drop for Fresh {
     }
 }
 
-/// A name that nobody has thought of, in the same directory.
+/// A name that no other process would choose, in the same directory.
 fn hidden_beside(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!(".{name}.{:016x}", random()))

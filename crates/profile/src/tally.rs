@@ -1,6 +1,6 @@
 //! What a run with other locks counts, over all of its processes: a page of memory that the launcher shares with them.
 //!
-//! The launcher makes it as a sealed file in memory ([`Tally::LENGTH`] bytes, which nobody can shrink under the others'
+//! The launcher makes it as a sealed file in memory ([`Tally::LENGTH`] bytes, which no process can shrink under the others'
 //! mappings) and names it in the environment. Every process that loads the preload library maps it and counts into it; the
 //! launcher reads it when the program has ended. A process that cannot open it, since it has other rights or outlives the
 //! launcher, runs as it would with it, uncounted.
@@ -114,7 +114,7 @@ mod shared {
             if descriptor < 0 {
                 return Err(io::Error::last_os_error());
             }
-            // SAFETY: just opened, and owned by nobody else.
+            // SAFETY: just opened, and owned by no other value.
             let file = unsafe { File::from_raw_fd(descriptor) };
             file.set_len(Tally::LENGTH as u64)?;
             let seals = libc::F_SEAL_SEAL | libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;

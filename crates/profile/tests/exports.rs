@@ -9,7 +9,7 @@ use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::profiles::v1development::{ProfilesData, ProfilesDictionary};
 use prost::Message as _;
 
-/// A table of a lock with a caller, of one whose names are text like any other, and of one that nobody waited for.
+/// A table of a lock with a caller, of one whose names are text like any other, and of one that no thread waited for.
 fn table() -> LockTable {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p");

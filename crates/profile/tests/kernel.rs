@@ -146,7 +146,7 @@ fn readers_that_do_not_know_the_kernels_records_skip_them() {
     });
     assert!(of_kernel.len() > 8, "{of_kernel:?}");
     for at in of_kernel {
-        bytes[at] = 0xee; // a type that nobody knows
+        bytes[at] = 0xee; // a type that no reader knows
     }
     let table = table(&bytes);
     assert!(table.kernel.is_none() && table.rows.is_empty());

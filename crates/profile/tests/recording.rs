@@ -510,7 +510,7 @@ fn a_share_is_of_the_threads_time_and_never_more_than_all_of_it() {
     assert!(row.share.is_some_and(|share| (share - 300.0 / 390.0).abs() < 1e-9), "{:?}", row.share);
 }
 
-/// Locks that one call makes in a loop are numbered in the order of their making, whoever takes which of them first.
+/// Locks that one call makes in a loop are numbered in the order of their making, whichever of them is taken first.
 #[test]
 fn names_do_not_depend_on_who_comes_first() {
     let names = |order: [usize; 3]| {
@@ -685,7 +685,7 @@ fn who_waits_is_noted_from_the_first_lock_on() {
     let table = table(&file);
     let row = row(&table, 0x1000);
     assert_eq!((row.exclusive.contended, row.exclusive.wait.total_ns, row.threads), (1, 5.0, 2));
-    // A lock that nobody has a number for yet: only the time is told.
+    // A lock that has no number yet: only the time is told.
     let unknown = Trace::new();
     assert_eq!(recorder.waits(&waiter, &unknown, ObjectKind::Mutex, Mode::Exclusive, 0x2000), NOW.get());
     assert_eq!((waits(), unknown.lock()), (vec![], 0));

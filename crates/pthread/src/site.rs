@@ -12,7 +12,7 @@
 //! `STACK` stands for the return addresses of the call that initialised the lock, each relative to the start of its program or
 //! library, in six hexadecimal digits; for a lock that nothing initialised, for the one return address behind all wrappers of
 //! locks that lies lowest of all that it is taken from. So it is the same in every run of the same program with the same libraries,
-//! whoever comes first. `FILE!ADDRESS` is written by the command alone, which has the addresses from a profile.
+//! whichever thread comes first. `FILE!ADDRESS` is written by the command alone, which has the addresses from a profile.
 
 /// Sites that the user may ask for in one run.
 pub const LIMIT: usize = 15;

@@ -1,4 +1,4 @@
-//! The locks of a Rust program in the profiles of contend: those of `std`, and those of [`lock_api`], whoever made them.
+//! The locks of a Rust program in the profiles of contend: those of `std`, and those of [`lock_api`], whichever crate made them.
 //!
 //! `contend profile` sees pthread locks. A Rust program has others. In the place of `std::sync` there is [`sync`], which has the same
 //! names. Of those of `parking_lot`, of `spin`, of `contend-locks`, or its own, [`Recorded`] around the raw lock tells the recorder what happens to it:
@@ -42,7 +42,7 @@ pub struct Recorded<R> {
 }
 
 impl<R> Recorded<R> {
-    /// A lock that nobody holds.
+    /// A lock that no thread holds.
     pub const fn new(raw: R) -> Self {
         Self { trace: Trace::new(), raw }
     }
@@ -146,7 +146,7 @@ impl<R> Drop for Recorded<R> {
     }
 }
 
-/// The recorder's functions: null until they were looked for, [`NOBODY`] if nobody records.
+/// The recorder's functions: null until they were looked for, [`NOBODY`] if there is no recorder of this version.
 static HOOKS: AtomicPtr<Hooks> = AtomicPtr::new(null_mut());
 
 const NOBODY: *mut Hooks = ptr::dangling_mut();

@@ -10,7 +10,7 @@ const LEAST: f64 = 0.05;
 /// The least share of a hold that is told of what the holder did.
 const LEAST_TOLD: f64 = 0.01;
 
-/// "Waits for LOCK: 71 % in F; 95 % behind G, held 4.1 ms."; `None` if nobody is known to have waited.
+/// "Waits for LOCK: 71 % in F; 95 % behind G, held 4.1 ms."; `None` if no wait is known.
 pub fn sentence(lock: &str, sites: &[SiteUse]) -> Option<String> {
     Some(format!("Waits for {}: {}.", printable(lock), shares(sites)?))
 }

@@ -137,8 +137,8 @@ impl Page {
         self
     }
 
-    /// Adds a plot, over a linear and over a logarithmic axis of cores, with its values below for whoever wants them exactly or
-    /// cannot see it.
+    /// Adds a plot, over a linear and over a logarithmic axis of cores, with its values below for a user who wants them exactly
+    /// or cannot see it.
     #[must_use]
     pub fn plot(mut self, plot: &Plot) -> Self {
         let id = self.next_id();

@@ -156,7 +156,7 @@ impl Screen {
 
     /// Lines of prose as they are shown here: wrapped between words, each at the indentation of its own line. A word
     /// is never broken, so that a path can be copied; and so can a line that is a command of ours, which goes on after a backslash.
-    /// Characters that do something other than being seen become escapes: names of files in messages come from anybody.
+    /// Characters that do something other than being seen become escapes: names of files in messages come from any user.
     pub fn fit(self, text: &str) -> String {
         let text = printable_lines(text);
         let text = self.spell(&text);
@@ -220,10 +220,11 @@ impl Screen {
     }
 }
 
-/// Whether a line is a command of ours, as one types it.
+/// Whether a line is a command of ours, as one types it: after a `$`, or indented. A sentence about a program of this name is none.
 fn is_command(line: &str) -> bool {
-    let line = line.trim_start_matches(' ');
-    line.strip_prefix("$ ").unwrap_or(line).starts_with("contend ")
+    let command = line.trim_start_matches(' ');
+    let is_indented = command.len() < line.len();
+    command.strip_prefix("$ ").or(is_indented.then_some(command)).is_some_and(|it| it.starts_with("contend "))
 }
 
 /// A command over several lines, as a shell reads it: each but the last ends with a backslash.
@@ -348,6 +349,7 @@ mod tests {
         );
         assert_eq!(fitted.replace("\\\n      ", ""), text, "a shell reads the same");
         assert_eq!(Screen::wide(80).fit(text), text);
+        assert_eq!(Screen::wide(20).fit("contend waits for the lock\n"), "contend waits for\nthe lock\n");
     }
 
     #[test]

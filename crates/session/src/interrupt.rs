@@ -23,7 +23,7 @@ const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 pub fn keep() {
     extern "C" fn note(signal: libc::c_int) {
         if !take(signal) {
-            // SAFETY: whoever interrupts a second time wants no more of it.
+            // SAFETY: a user who interrupts a second time wants no more of it.
             unsafe { signals::die_of(signal) };
         }
     }
@@ -52,7 +52,7 @@ pub fn came() -> bool {
     CAME.load(Ordering::Relaxed)
 }
 
-/// What is set when the command is interrupted, for whoever looks often.
+/// What is set when the command is interrupted, for code that looks often.
 pub fn flag() -> &'static AtomicBool {
     &CAME
 }

@@ -77,7 +77,7 @@ pub struct Noise {
     pub load_before: Option<f64>,
     /// Share of all cores' time that programs used which were not being timed.
     pub others_share: Option<f64>,
-    /// Share of all cores' time that a hypervisor gave to somebody else.
+    /// Share of all cores' time that a hypervisor gave to other work.
     pub stolen_share: Option<f64>,
 }
 

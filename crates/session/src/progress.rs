@@ -1,4 +1,4 @@
-//! How far a measurement is, for whoever waits for it.
+//! How far a measurement is, for the user who waits for it.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub enum Work {
     },
 }
 
-/// Somebody who waits for measurements.
+/// The user who waits for measurements.
 pub trait Progress: fmt::Debug + Sync {
     /// Work of so many steps begins. It is over when the answer is dropped.
     fn start(&self, work: Work, steps: usize) -> Box<dyn Steps>;
@@ -32,7 +32,7 @@ pub trait Steps: Sync {
     fn done(&self);
 }
 
-/// Nobody waits.
+/// No user waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Unwatched;
 

@@ -235,7 +235,7 @@ pub fn sweep_or(
         let (sender, receiver) = mpsc::channel();
         scope.spawn(move || {
             setups.par_iter().enumerate().for_each_with(sender, |sender, (number, setup)| {
-                // Nobody listens any more after a failure.
+                // After a failure the receiver is gone.
                 let _ = sender.send((number, setup.measure()));
             });
         });

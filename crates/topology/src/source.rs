@@ -10,7 +10,7 @@ pub enum Basis {
     Cited,
     /// Chosen so that the model gives a published row.
     Fitted,
-    /// Nobody has measured it.
+    /// It has not been measured.
     Assumed,
     /// Recalled and not checked.
     Unverified,
@@ -52,7 +52,7 @@ impl Source {
         Self { basis: Basis::Cited, text: text.into() }
     }
 
-    /// A number that nobody has measured, with the reason for its value.
+    /// A number that has not been measured, with the reason for its value.
     pub fn assumed(why: impl fmt::Display) -> Self {
         Self { basis: Basis::Assumed, text: format!("assumed: {why}") }
     }

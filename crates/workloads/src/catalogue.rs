@@ -200,7 +200,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "files-lock-unlocked",
-        summary: "the same without any lock, which a list of one core does not need while nobody else comes for it",
+        summary: "the same without any lock, which a list of one core does not need while no other core comes for it",
         source: "times are assumed",
         body: Body::List(Exclusion::None),
     },

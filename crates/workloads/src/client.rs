@@ -69,12 +69,12 @@ pub enum Wrong {
         /// Which thread.
         thread: usize,
     },
-    /// A thread gave up although it had no deadline and nobody had called it off.
+    /// A thread gave up although it had no deadline and no thread had called it off.
     GaveUp {
         /// Which thread.
         thread: usize,
     },
-    /// Nobody uses the lock any more, but it cannot be taken at once.
+    /// No thread uses the lock any more, but it cannot be taken at once.
     NotFree {
         /// Whether it was to be shared.
         shared: bool,
@@ -84,7 +84,7 @@ pub enum Wrong {
         /// Whether it was held by readers.
         shared: bool,
     },
-    /// Nobody uses the lock any more, but its words are not those of a free lock.
+    /// No thread uses the lock any more, but its words are not those of a free lock.
     NotIdle,
     /// A thread got the lock although that was promised to a waiter before.
     Bypassed {
@@ -107,11 +107,11 @@ impl fmt::Display for Wrong {
                 write!(to, "thread {thread} was let in while another one held the lock")
             }
             Self::GaveUp { thread } => {
-                write!(to, "thread {thread} gave up although nobody had called it off")
+                write!(to, "thread {thread} gave up although no thread had called it off")
             }
             Self::NotFree { shared } => {
                 let side = side(shared);
-                write!(to, "nobody uses the lock any more, but an attempt to take it ({side}) fails")
+                write!(to, "no thread uses the lock any more, but an attempt to take it ({side}) fails")
             }
             Self::NotHeld { shared } => {
                 write!(to, "a try succeeded although the lock was held ({})", side(shared))
@@ -120,7 +120,7 @@ impl fmt::Display for Wrong {
                 write!(to, "thread {thread} got the lock before the waiter that it was promised to")
             }
             Self::NotIdle => {
-                write!(to, "nobody uses the lock any more, but something of its users is left in it")
+                write!(to, "no thread uses the lock any more, but something of its users is left in it")
             }
         }
     }

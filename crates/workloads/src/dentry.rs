@@ -33,7 +33,7 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
 
 /// The same with the count in one word with the lock, changed by compare-and-swap while the lock is free.
 pub(crate) fn run_lockref<M: Machine>(load: &Load<'_>) -> Run {
-    /// Lower half: the lock, which nobody takes here; upper half: the count.
+    /// Lower half: the lock, which no thread takes here; upper half: the count.
     const ONE: u64 = 1 << 32;
     let word = Placed::<_, M>::new(M::U64::ZERO, load.home);
     let change = |by: u32| {

@@ -13,7 +13,7 @@ pub trait Exclusion: Send + Sync + Sized + 'static {
     /// Whether readers share it.
     const SHARES: bool = false;
 
-    /// One that nobody holds. It may be moved until it is first used.
+    /// One that no thread holds. It may be moved until it is first used.
     fn new() -> Self;
 
     /// Runs `section` while no other runs.
@@ -106,7 +106,7 @@ fn holding_by_calls<L: RawLock<M>, M: Machine, R>(lock: &L, section: impl FnOnce
 }
 
 impl<L: RawLock<M>, M: Machine> Called<L, M> {
-    /// The function that releases, for whoever wants to see what it compiles to.
+    /// The function that releases, for a user who wants to see what it compiles to.
     pub const RELEASE: unsafe fn(&L) = call_release::<L, M>;
 }
 
@@ -193,7 +193,7 @@ struct HeldByCalls<'a, M: Machine>(&'a McsQueue<M>, &'a McsNode<M>);
 impl<M: Machine> Drop for HeldByCalls<'_, M> {
     #[inline(never)]
     fn drop(&mut self) {
-        // SAFETY: made by whoever acquired with this node.
+        // SAFETY: made by the function that acquired with this node.
         unsafe { self.0.release(self.1) };
     }
 }

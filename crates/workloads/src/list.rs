@@ -25,7 +25,7 @@ pub(crate) fn empty<M: Machine>(users: usize) -> Vec<Placed<Entry<M>, M>> {
 }
 
 /// # Panics
-/// Somebody has not deleted what it added.
+/// A user has not deleted what it added.
 pub(crate) fn ends_empty<M: Machine>(list: &List<M>) {
     assert!(list[0].next.get() == 0 && list[0].previous.get() == 0, "everybody has deleted what it added");
 }

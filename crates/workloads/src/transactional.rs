@@ -126,7 +126,7 @@ pub(crate) fn lines<M: Machine>(count: usize) -> Vec<Placed<M::U64, M>> {
     (0..count).map(|_| Placed::new(M::U64::ZERO, Home::FirstTouch)).collect()
 }
 
-/// Adds one, in two accesses: only whoever is alone with the word loses nothing.
+/// Adds one, in two accesses: only a thread that is alone with the word loses nothing.
 pub(crate) fn add<W: Integer<Value = u64>>(word: &W) {
     word.store(word.load(Relaxed) + 1, Relaxed);
 }

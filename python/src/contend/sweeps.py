@@ -4,7 +4,7 @@ What is in the folder of a sweep:
 
 | file                 | written by            | meaning                                                  |
 |----------------------|-----------------------|----------------------------------------------------------|
-| `parts/KEY.parquet`  | whoever began the sweep | what one run gave; KEY is a digest of all that decides it |
+| `parts/KEY.parquet`  | process that began it | what one run gave; KEY is a digest of all that decides it |
 | `runs.parquet`       | the same, at the end  | a row for each run, in the order of the grid             |
 
 A file is written under another name and then renamed, so that it is whole if it is there.

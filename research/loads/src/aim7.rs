@@ -46,7 +46,7 @@ pub struct Options {
     pub seed: u64,
 }
 
-/// Users for each core, if nobody says how many.
+/// The most users for each core, if the caller does not say how many.
 pub const USERS_OF_CORE: usize = 16;
 
 /// Users are added until throughput is no better by this factor …

@@ -4,12 +4,12 @@
 //! machine alone, and keeps everything in one directory on tmpfs, which is removed. Each client is pinned, and sends to a recipient of its
 //! own, ten messages a connection. Counted are messages that were delivered.
 //!
-//! Whoever may not do what root may runs it all the same. Root gives the server the user `nobody`; started by anybody else, it is that
-//! user. The command enters namespaces of its own for mounts, the network and processes, and first one for users if it is not root, where
-//! the system allows that (`namespaces.rs`). Then the directory is a tmpfs that nobody else sees and that the kernel frees with the last
-//! process, the loopback interface is the command's own, and the kernel ends every process of the server with its daemon, even after
-//! `kill -9`. Where a namespace is not to be had, the run goes on without it: the directory is in `/dev/shm`, and processes are found by
-//! their command lines and ended.
+//! A user who may not do what root may runs it all the same. Root gives the server the user `nobody`; started by another user, it
+//! runs as that user. The command enters namespaces of its own for mounts, the network and processes, and first one for users if
+//! it is not root, where the system allows that (`namespaces.rs`). Then the directory is a tmpfs that no process outside sees and
+//! that the kernel frees with the last process, the loopback interface is the command's own, and the kernel ends every process of
+//! the server with its daemon, even after `kill -9`. Where a namespace is not to be had, the run goes on without it: the
+//! directory is in `/dev/shm`, and processes are found by their command lines and ended.
 
 mod client;
 mod namespaces;

@@ -224,7 +224,7 @@ impl Sleepers {
 }
 
 /// Has a thread on each of the last cores sleep by `sleep`, and then one on each of the first `wakers` cores do `work`, all at
-/// once. Gives the mean time of that, in nanoseconds. `release` lets whoever still sleeps go.
+/// once. Gives the mean time of that, in nanoseconds. `release` lets the threads go that still sleep.
 fn time_with_sleepers(
     cores: &[u32],
     wakers: usize,
@@ -252,7 +252,7 @@ fn time_with_sleepers(
         taken_ns.fetch_add(began.elapsed().as_nanos() as usize, SeqCst);
         at_work.fetch_sub(1, SeqCst);
         if thread == 0 {
-            // Whatever went wrong, nobody sleeps for ever.
+            // Whatever went wrong, no thread sleeps for ever.
             while at_work.load(SeqCst) > 0 {
                 std::thread::sleep(PAUSE);
             }

@@ -20,7 +20,7 @@ const FIG9_SHARE: f64 = 0.02;
 struct Costs {
     /// Cycles of an acquisition by the same core again, without the think time.
     same: f64,
-    /// The same after another core, with nobody else waiting.
+    /// The same after another core, with no other core waiting.
     other: f64,
     /// c: what one more waiter adds, twice the mean of what a waiter adds to a hand-over.
     waiter: f64,

@@ -46,7 +46,7 @@ const MACHINES: [&str; 4] = ["dl580", "cs900x8", "cs900x16", "xeon-e5-4650v2x4"]
 /// How long and from which starts each row is run: what a row gives is a range, as on the machine.
 const DURATIONS_NS: [u64; 2] = [1_000_000, 4_000_000];
 const SEEDS: [u64; 3] = [1, 2, 3];
-/// Set-ups that nobody has published: machine, placement, nodes, sockets, cores.
+/// Set-ups that are not published: machine, placement, nodes, sockets, cores.
 const UNPUBLISHED: [(&str, &str, &str, u32, u32); 7] = [
     ("xeon-e5-4650v2x4", "RR", "0-1", 2, 2),
     ("xeon-e5-4650v2x4", "RR", "0-3", 4, 4),
@@ -128,7 +128,7 @@ pub(crate) fn contention(progress: &dyn Progress) -> anyhow::Result<Reproduction
     })
 }
 
-/// The set-ups that nobody has published, as rows.
+/// The set-ups that are not published, as rows.
 fn unpublished() -> [Contention; UNPUBLISHED.len()] {
     UNPUBLISHED.map(|(machine, placement, nodes, sockets, cores)| Contention {
         table: "none".into(),

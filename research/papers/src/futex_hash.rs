@@ -1,4 +1,4 @@
-//! Waits on many words, and wake-ups that nobody waits for, in tables of few and of many buckets, simulated.
+//! Waits on many words, and wake-ups that no thread waits for, in tables of few and of many buckets, simulated.
 
 use crate::Reproduction;
 use crate::published::{self, Fault};
@@ -69,7 +69,7 @@ enum Load {
     /// Each of the benchmark's threads waits on its words in turn, none of which holds what it expects. Where they are more
     /// than cores, a core does what several of them do.
     Waits { threads: usize, form: Form },
-    /// Each wakes those that wait on one word: nobody.
+    /// Each wakes the threads that wait on one word, of which there are none.
     Wakes { between_ns: u64, looks: bool },
     /// Each has a lock with its neighbour, which sleeps in a table of so many buckets, or at fixed costs.
     Pairs { buckets: Option<usize> },
@@ -271,8 +271,8 @@ fn notes(rest_ns: u64) -> [String; 4] {
                  {FACTOR_WITHIN}, and so the logarithm; each thread has {WORDS} words. An operation takes {rest_ns} ns besides, which is what perf_bench_futex.csv gives for four \
                  threads, bucket included. More threads than cores are one thread a core with the words of all."
             ),
-            "Published of wake-ups are samples of a database on 240 cores in 16 sockets, of which nobody says how often it wakes whom; \
-             simulated is one word on which nobody waits, and for which all cores ask for wake-ups, at three rates."
+            "Published of wake-ups are samples of a database on 240 cores in 16 sockets, which do not say how often it wakes whom; \
+             simulated is one word on which no thread waits, and for which all cores ask for wake-ups, at three rates."
                 .into(),
             format!(
                 "Locks of pairs are glibc's, one for two threads, with {SECTION_NS} ns inside and {SECTION_NS} ns outside (assumed), \

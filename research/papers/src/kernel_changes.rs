@@ -94,7 +94,7 @@ fn lockref(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<([Row
     let note = format!(
         "A directory entry's think time, {:.0} cycles, is where the search for its lock's share of the time ends: {}. Without that time everything else is \
          done {:.1} times as often; what goes beyond is the release, whose write waits at the line's home behind the waiters' tries and is in no lock's share. \
-         With the workload's own think time nobody knows which share the lock takes, so that row is not judged.",
+         With the workload's own think time it is not known which share the lock takes, so that row is not judged.",
         fit.cycles,
         fit.shares(),
         1.0 / (1.0 - published.value / 100.0)

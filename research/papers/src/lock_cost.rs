@@ -134,7 +134,7 @@ struct Row {
 }
 
 /// The figures that the machine file takes an atomic access and a transfer from, and those of the same lock with back-off, for which
-/// nobody waits here.
+/// no thread waits here.
 const INPUTS: [&str; 4] = [
     "ticket: acquire, single",
     "ticket: acquire, shared",
@@ -203,7 +203,7 @@ fn queued_release(hardware: &Hardware) -> anyhow::Result<Row> {
     let change = improvement("queued_spinlock_uncontended_unlock")?;
     let release = |lock| Ok::<_, anyhow::Error>(cycles_of_lock(hardware, lock, 1)?.release);
     let simulated = release(QUEUED)? / release("ticket")?;
-    let what = "release, queued over ticket, nobody waits";
+    let what = "release, queued over ticket, no thread waits";
     Ok(Row {
         what: what.into(),
         machine: hardware.name.clone(),
@@ -267,7 +267,7 @@ pub(crate) fn lock_cost(progress: &dyn Progress) -> anyhow::Result<Reproduction>
         notes: vec![
             format!(
                 "{} rows met, {} missed, {} consistent, within a factor of {FACTOR_WITHIN}. Consistent: the machine file takes its atomic access and its transfer from the \
-                 ticket lock's two acquisitions, and the proportional lock's, for which nobody waits, are the same again.",
+                 ticket lock's two acquisitions, and the proportional lock's, for which no thread waits, are the same again.",
                 count(Verdict::Met),
                 count(Verdict::Missed),
                 count(Verdict::Consistent)

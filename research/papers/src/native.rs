@@ -1,4 +1,4 @@
-//! The published claims on real hardware: which command shows each, and a file of what somebody measured against them.
+//! The published claims on real hardware: which command shows each, and a file of measured values against them.
 
 mod measured;
 

@@ -72,7 +72,7 @@ pub(crate) fn batching(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
 /// Two locks in series, of which the first is relieved: the hypothesis that it bunches threads at the second.
 pub(crate) fn next_lock(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     const LOCKS: [&str; 4] = ["ticket", "ticket-proportional", "ticket-selftuning", "mcs"];
-    /// Of the second section, from the same work as the first to so much that it holds everybody up.
+    /// Of the second section, from the same work as the first to so much that it holds every thread up.
     const SECOND_CYCLES: [u64; 5] = [200, 700, 1_200, 2_200, 3_200];
     const SEEDS: u64 = 5;
     let hardware = hardware(EIGHTY_CORES)?;

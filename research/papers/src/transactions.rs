@@ -75,9 +75,9 @@ struct Claim {
 enum Source {
     /// A published claim, which several rows may judge, and where it is published.
     Published { claim: &'static str, place: &'static str },
-    /// Nobody: an expectation of ours, which is not counted among the claims.
+    /// No publication: an expectation of ours, which is not counted among the claims.
     Expected,
-    /// Nobody: what the machine keeps of a transaction is an input, and comes out again.
+    /// No publication: what the machine keeps of a transaction is an input, and comes out again.
     Input,
 }
 
@@ -320,7 +320,7 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         "M is a million operations a second, k a thousand. Wasted is the part of the time of all cores that is spent in transactions that abort."
             .into(),
         limits(&hardware),
-        "Whoever acquires the lock aborts the transactions, and those who abort acquire it: the lemming effect. The policies differ \
+        "The thread that acquires the lock aborts the transactions, and those that abort acquire it: the lemming effect. The policies differ \
          in what they do against that."
             .into(),
     ]);

@@ -17,7 +17,7 @@ unsafe impl<T> Sync for Object<T> {}
 macro_rules! between {
     ($object:expr, $acquire:ident, $section:expr, $release:ident) => {{
         let object = $object.0.get();
-        // SAFETY: an initialised object, which is not moved while somebody holds it.
+        // SAFETY: an initialised object, which is not moved while a thread holds it.
         let error = unsafe { libc::$acquire(object) };
         assert_eq!(error, 0, concat!(stringify!($acquire), " failed"));
         let result = $section();

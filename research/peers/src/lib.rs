@@ -54,7 +54,7 @@ pub struct Peer {
     pub missing: Option<&'static str>,
 }
 
-/// Somebody who wants to use a peer by its name, with its type.
+/// Code that wants to use a peer by its name, with its type.
 pub trait Visitor {
     /// What the visit gives.
     type Output;

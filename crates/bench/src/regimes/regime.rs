@@ -123,7 +123,7 @@ pub(super) struct Measured {
     pub(super) locks: Vec<Figures>,
 }
 
-/// Whether a lock bounds how often a waiter is bypassed. Of other libraries' locks nobody says so.
+/// Whether a lock bounds how often a waiter is bypassed. Of other libraries' locks the catalogue does not say it.
 pub(super) fn bounds_bypassing(lock: &str) -> bool {
     locks::catalogue::find(lock).is_some_and(locks::catalogue::Lock::bounds_bypassing)
 }

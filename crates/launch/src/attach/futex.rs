@@ -3,7 +3,7 @@
 //! `syscalls:sys_enter_futex` and `syscalls:sys_exit_futex` are opened on every thread of the process, once for each core, and
 //! threads that it starts from then on inherit them; other processes do not, its own children included. An enter that waits
 //! comes with the registers and the top of the user's stack. Calls that wake come as exits alone: a filter leaves out their
-//! enters. Nothing in the process changes, and the events are gone with whoever opened them.
+//! enters. Nothing in the process changes, and the events are gone with the process that opened them.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -388,7 +388,7 @@ fn open_cores() -> Result<Vec<Core>, Missing> {
         };
         attributes.__bindgen_anon_2.wakeup_watermark = (bytes / 4) as u32;
         attributes.set_watermark(1);
-        attributes.set_exclude_kernel(1); // so that nobody has to allow it
+        attributes.set_exclude_kernel(1); // so that it needs no permission
         let event = match call(&mut attributes, 0, number) {
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue, // offline
             event => event.map_err(Missing::by)?,
@@ -561,7 +561,7 @@ mod tests {
         }
     }
 
-    /// This process waits for a word that nobody wakes, until its time is over; a thread that came later does as well.
+    /// This process waits for a word that no thread wakes, until its time is over; a thread that came later does as well.
     #[test]
     fn waits_of_a_process_and_its_later_threads_are_told() {
         let word = std::sync::atomic::AtomicU32::new(7);

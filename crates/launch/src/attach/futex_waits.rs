@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::futex::{Enter, FutexCall, FutexEvent};
 
-/// What the word of glibc's and Rust's mutexes holds while somebody waits: a release from it always calls futex(2).
+/// What the word of glibc's and Rust's mutexes holds while a thread waits: a release from it always calls futex(2).
 const CONTENDED: u32 = 2;
 
 /// A wait of a thread, or the calls of one that could not acquire a lock at once.
@@ -28,7 +28,7 @@ impl FutexWait {
         self.ended_ns.saturating_sub(self.begun_ns)
     }
 
-    /// Whether the time was over before anybody woke the thread.
+    /// Whether the time was over before another thread woke this one.
     pub(crate) fn timed_out(&self) -> bool {
         self.result == i64::from(-libc::ETIMEDOUT)
     }
@@ -84,7 +84,7 @@ impl FutexWaits {
             (FutexCall::Exit { result }, Some(State::Inside(wait))) => {
                 (State::Outside(FutexWait { ended_ns: time_ns, result, ..wait }), None)
             }
-            // A call that woke somebody, most likely by a release.
+            // A call that woke a thread, most likely by a release.
             (FutexCall::Exit { .. }, Some(State::Outside(wait))) => return Some(wait),
             (FutexCall::Exit { .. }, None) => return None,
         };
@@ -143,7 +143,7 @@ mod tests {
         let [over, _] = waits(vec![
             enter(10, 1, LOCK, 2),
             exit(20, 1, 0),
-            enter(21, 1, LOCK, 2), // somebody else was faster
+            enter(21, 1, LOCK, 2), // another thread was faster
             exit(30, 1, -11),
             enter(31, 1, LOCK, 2),
             exit(40, 1, 0),

@@ -198,7 +198,7 @@ impl Memory {
     /// What a call waits for, which was made in `function` if that is known; else it may have been made by the C library.
     pub(super) fn object(&self, call: &Enter, function: Option<Function>, by_c_library: bool) -> Object {
         let here = |kind| Object::Memory { kind, address: call.word, shared: false };
-        // Whoever has waited for a condition waits for its mutex, in the same function but by another operation.
+        // A thread that has waited for a condition waits for its mutex, in the same function but by another operation.
         let function = function.map(|function| match function {
             Function::Condition if (call.operation & !PRIVATE, call.value) == (WAIT, CONTENDED) => {
                 Function::Mutex
@@ -278,7 +278,7 @@ impl Memory {
         state <= 2 && users < MANY && kind & !KINDS == 0 && (owner == 0 || self.is_thread(owner))
     }
 
-    /// Where the condition variable begins on one of whose words, from this address on, somebody waits.
+    /// Where the condition variable begins on one of whose words, from this address on, a thread waits.
     fn condition(&self, words: u64) -> u64 {
         let begins = CONDITIONS.map(|(of_words, of_references)| {
             let address = words.saturating_sub(of_words);

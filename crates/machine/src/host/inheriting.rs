@@ -95,8 +95,8 @@ fn on_wall_clock(deadline: Deadline) -> Deadline {
     }
 }
 
-/// What the word holds from when somebody has learnt that its owner has ended: an owner that cannot exist, so that the kernel denies
-/// the word to all who come.
+/// What the word holds from when a thread has learnt that its owner has ended: an owner that cannot exist, so that the kernel
+/// denies the word to all who come.
 ///
 /// To let a thread know, the kernel has made it the owner, and knows it as that until it ends: it runs with the priorities of those that
 /// were asleep already, and those learn of it, the first of them as this one did, when it ends.

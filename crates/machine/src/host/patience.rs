@@ -131,7 +131,7 @@ impl Patience for Spinning {
 
 /// Spins up to a bound, then yields, then sleeps.
 ///
-/// A sleeper counts itself in a small table by the address of its word, and sleeps on the word itself; whoever
+/// A sleeper counts itself in a small table by the address of its word, and sleeps on the word itself; a thread that
 /// writes a word reads the table and wakes its sleepers. The writer puts no fence between its write and that
 /// read, since releases must stay cheap: the sleeper pays instead, by `membarrier`, which puts a fence into every
 /// running thread of the process. So either the writer sees the count, or the kernel, which compares the word before it

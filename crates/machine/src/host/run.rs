@@ -140,7 +140,7 @@ fn start(worker: &mut Worker<'_>) -> Result<libc::pthread_t, libc::c_int> {
 }
 
 extern "C" fn work(worker: *mut libc::c_void) -> *mut libc::c_void {
-    // SAFETY: `start` passed a worker that nobody else touches until the thread is joined.
+    // SAFETY: `start` passed a worker that no other thread touches until the thread is joined.
     let worker = unsafe { &mut *worker.cast::<Worker<'_>>() };
     if let Some(core) = worker.core {
         pin_to(core);

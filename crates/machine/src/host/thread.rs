@@ -240,7 +240,7 @@ fn new_block() -> &'static Block {
     if chunk.load(Ordering::Acquire).is_null() {
         let fresh = map_zeroed(CHUNK_BLOCKS * size_of::<Block>()).cast::<Block>().as_ptr();
         if chunk.compare_exchange(null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire).is_err() {
-            // SAFETY: mapped just above, and nobody has seen it.
+            // SAFETY: mapped just above, and no other thread has seen it.
             unsafe { libc::munmap(fresh.cast(), CHUNK_BLOCKS * size_of::<Block>()) };
         }
     }
@@ -323,7 +323,7 @@ fn this_process() -> u32 {
     }
     let errno = Errno::save();
     let page = (&raw const WIPED).cast_mut().cast();
-    // SAFETY: the page is nobody else's, and what is in it is lost in children on purpose.
+    // SAFETY: nothing else is in the page, and what is in it is lost in children on purpose.
     let wipes = !cfg!(miri) && unsafe { libc::madvise(page, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
     errno.restore();
     if !wipes {
@@ -339,7 +339,7 @@ fn this_process() -> u32 {
 
 /// Frees the blocks of threads that have ended. False if it is too early to search, or another thread does.
 ///
-/// A node that a thread has left in a queue stays taken, also for the next owner of its block, until somebody frees it.
+/// A node that a thread has left in a queue stays taken, also for the next owner of its block, until a thread frees it.
 /// Blocks that a forked child inherits are never freed there: the thread that forked goes on under another identifier. Nor are
 /// those few that were taken before the first search.
 #[cold]
@@ -365,7 +365,7 @@ fn reclaim_blocks() -> bool {
         let block = unsafe { block(number) };
         let owner = block.owner.load(Ordering::Acquire);
         if owner == 0 {
-            continue; // free, or about to be somebody's
+            continue; // free, or about to be a thread's
         }
         if block.owner_process.load(Ordering::Relaxed) == process && is_gone(owner) {
             block.owner.store(0, Ordering::Relaxed);
@@ -419,7 +419,7 @@ pub(super) fn take_slot() -> (NonNull<u8>, Option<u32>) {
 }
 
 /// # Safety
-/// The slot came from `take_slot`, and nobody uses it any more.
+/// The slot came from `take_slot`, and no thread uses it any more.
 #[inline]
 pub(super) unsafe fn free_slot(slot: NonNull<u8>) {
     let block = own_block();
@@ -489,7 +489,7 @@ struct OverflowSlot {
 const OVERFLOW_BATCH: usize = 64;
 
 /// The free overflow nodes: address of the first, without the bits that alignment makes zero, in the low part; a tag against
-/// re-use above it. User addresses have 48 bits unless a process asks for longer ones, which nobody does here.
+/// re-use above it. User addresses have 48 bits unless a process asks for longer ones, which nothing does here.
 static FREE_OVERFLOW: AtomicU64 = AtomicU64::new(0);
 const OVERFLOW_ALIGN_BITS: u32 = LINE_BYTES.ilog2();
 const OVERFLOW_ADDRESS_BITS: u32 = 48 - OVERFLOW_ALIGN_BITS;
@@ -509,7 +509,7 @@ fn take_overflow_slot() -> NonNull<u8> {
     let mut head = FREE_OVERFLOW.load(Ordering::Acquire);
     // SAFETY: null or a node, which is never unmapped.
     while let Some(first) = unsafe { first_free_overflow(head).as_ref() } {
-        // Of a node that somebody else has taken meanwhile this is any value, and the tag has changed.
+        // Of a node that another thread has taken meanwhile this is any value, and the tag has changed.
         let new = tagged_overflow(head, first.next.load(Ordering::Relaxed));
         match FREE_OVERFLOW.compare_exchange_weak(head, new, Ordering::Acquire, Ordering::Acquire) {
             Ok(_) => return first.slot.node(),
@@ -519,7 +519,7 @@ fn take_overflow_slot() -> NonNull<u8> {
     let fresh = map_zeroed(OVERFLOW_BATCH * size_of::<OverflowSlot>()).cast::<OverflowSlot>().as_ptr();
     // A node that is freed is reached by its slot's address, and more of it is used than the slot that was handed out.
     fresh.expose_provenance();
-    // SAFETY: zeroed memory is valid nodes, so many, and nobody has seen them.
+    // SAFETY: zeroed memory is valid nodes, so many, and no other thread has seen them.
     let fresh = unsafe { core::slice::from_raw_parts(fresh, OVERFLOW_BATCH) };
     for node in &fresh[1..] {
         push_free_overflow(node);
@@ -540,7 +540,7 @@ fn push_free_overflow(node: &OverflowSlot) {
 }
 
 /// # Safety
-/// The slot came from `take_overflow_slot`, and nobody uses it any more.
+/// The slot came from `take_overflow_slot`, and no thread uses it any more.
 unsafe fn free_overflow_slot(slot: NonNull<u8>) {
     let node = core::ptr::with_exposed_provenance::<OverflowSlot>(slot.addr().get());
     // SAFETY: the slot is the first field of an overflow node, and those are never unmapped.

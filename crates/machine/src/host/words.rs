@@ -8,7 +8,7 @@ use crate::word::assert_single_access;
 use crate::{Integer, Ordering, Part, Plain, PlainCell, Word};
 
 /// Whether a read-modify-write with this ordering may be what a waiter waits for. One that only acquires takes a
-/// lock, and nobody waits for that; waking sleepers for it would wake them twice a hand-over.
+/// lock, and no thread waits for that; waking sleepers for it would wake them twice a hand-over.
 #[inline]
 fn publishes(ordering: Ordering) -> bool {
     !matches!(ordering, Ordering::Acquire)
@@ -229,7 +229,7 @@ use parts::{store_byte, store_half};
 #[repr(transparent)]
 pub struct HostCell<T: Plain>(core::cell::UnsafeCell<T>);
 
-// SAFETY: plain bits can go to another thread; whoever dereferences a pointer read here answers for that.
+// SAFETY: plain bits can go to another thread; the code that dereferences a pointer read here answers for that.
 unsafe impl<T: Plain> Send for HostCell<T> {}
 // SAFETY: accesses are relaxed atomics of the cell's size.
 unsafe impl<T: Plain> Sync for HostCell<T> {}

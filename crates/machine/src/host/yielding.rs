@@ -2,8 +2,8 @@
 //!
 //! Where the threads that want this core wait for locks as well, a yield comes back after some microseconds. Where one of them
 //! computes, in this program or in another, it comes back after a time slice; and if the lock is handed over to the waiter
-//! meanwhile, everybody behind it waits as long. A sleeper that is woken runs sooner than that. So a yield that took a time slice
-//! keeps all waits of the process from yielding, for a multiple of what it took; then one thread tries again.
+//! meanwhile, every waiter behind it waits as long. A sleeper that is woken runs sooner than that. So a yield that took a time
+//! slice keeps all waits of the process from yielding, for a multiple of what it took; then one thread tries again.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

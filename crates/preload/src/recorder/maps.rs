@@ -37,7 +37,7 @@ pub(super) fn own_range() -> (usize, usize) {
     (OWN_START.load(Ordering::Relaxed), OWN_END.load(Ordering::Relaxed))
 }
 
-/// In the child of a fork: whoever was recording the mappings does not exist here.
+/// In the child of a fork: the thread that was recording the mappings does not exist here.
 pub(super) fn forget() {
     BUSY.store(false, Ordering::Relaxed);
 }
@@ -53,7 +53,7 @@ pub(super) fn record<H: Host>(recorder: &Recorder<H>) {
     }
     let buffer = recorder.host().zeroed(TEXT);
     if !buffer.is_null() {
-        // SAFETY: TEXT zeroed bytes that nobody else knows.
+        // SAFETY: TEXT zeroed bytes that no other thread knows.
         let buffer = unsafe { core::slice::from_raw_parts_mut(buffer, TEXT) };
         let length = read_file(c"/proc/self/maps", buffer).len();
         let (text, ids) = buffer.split_at_mut(length);

@@ -145,7 +145,7 @@ fn tells_sleep(word: isize) -> bool {
     false
 }
 
-/// Waits for so long for a futex that nobody wakes: a filter of system calls allows that wherever there are locks.
+/// Waits for so long for a futex that no thread wakes: a filter of system calls allows that wherever there are locks.
 fn sleep(ns: i64) {
     let saved = Errno::save();
     let (futex, time) = (0_u32, libc::timespec { tv_sec: 0, tv_nsec: ns });

@@ -1,9 +1,9 @@
 //! What becomes of the recording when the process gives up its user's rights.
 //!
-//! The profile is the user's who started `contend`, and whoever has it mapped can write anything into it. A process that gives up
-//! these rights for good, as servers do for their workers, is often one that must not do anything to the others any more. So it
-//! leaves the profile: what it has recorded stays in the file, and from then on its records lie in memory of its own. One that
-//! goes on as another user by a system call of its own, past the C library, keeps the profile.
+//! The profile is the user's who started `contend`, and every process that has it mapped can write anything into it. A process
+//! that gives up these rights for good, as servers do for their workers, is often one that must not do anything to the others
+//! any more. So it leaves the profile: what it has recorded stays in the file, and from then on its records lie in memory of its
+//! own. One that goes on as another user by a system call of its own, past the C library, keeps the profile.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
@@ -32,7 +32,7 @@ pub(super) fn note_process(process: c_int) {
     PROCESS.store(process, Relaxed);
 }
 
-/// Leaves the profile if the process is nobody any more who could open it. `changed` is what the C library says of a change, and
+/// Leaves the profile if the process has given up the right to open it. `changed` is what the C library says of a change, and
 /// is returned.
 fn leave_if_given_up(changed: c_int) -> c_int {
     if changed == 0 && RECORDER.enabled() {
@@ -64,7 +64,7 @@ fn leave() {
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: these bytes are the profile's mapping. Zeros are a right state of whatever record lies there, also for other
-        // threads that are writing to it; nobody reads what they write.
+        // threads that are writing to it; no reader sees what they write.
         unsafe { libc::mmap(base.cast(), length, access, kind, -1, 0) };
     });
 }

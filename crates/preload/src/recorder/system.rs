@@ -126,7 +126,7 @@ fn keep_path(path: &CStr) -> Result<(), &'static str> {
     if copy.is_null() {
         return Err("there is no memory");
     }
-    // SAFETY: the copy is as long as the path, and nobody else knows it yet.
+    // SAFETY: the copy is as long as the path, and no other thread knows it yet.
     unsafe { copy.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len()) };
     FILE_PATH.store(copy, Relaxed);
     Ok(())
@@ -277,7 +277,7 @@ fn write_zeros(file: c_int, start: u64, end: u64) -> Result<(), i32> {
     let mut at = start;
     while at < end {
         let length = (end - at).min(PAGE) as usize;
-        // SAFETY: the buffer is long enough; nobody else has this range.
+        // SAFETY: the buffer is long enough; no other thread or process has this range.
         let wrote = unsafe { libc::pwrite(file, ZEROS.as_ptr().cast(), length, at as i64) };
         if wrote <= 0 {
             return Err(Errno::get());

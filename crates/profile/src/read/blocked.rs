@@ -156,7 +156,7 @@ impl Blocked {
             ),
             ("asleep in the kernel's locks", self.kernel_locks_ns),
             ("in other waits", self.other_ns),
-            ("in what nobody looked at", self.unknown_ns),
+            ("in what was not looked at", self.unknown_ns),
         ]
     }
 }

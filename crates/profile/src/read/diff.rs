@@ -75,12 +75,12 @@ pub struct KernelMeasures {
     pub waited_ns: f64,
     /// The part of it on a core, spinning, ns.
     pub spun_ns: f64,
-    /// The part that the waits make of the threads' time, or of the cores' where everybody's waits were counted; 0 where that
-    /// is not known.
+    /// The part that the waits make of the threads' time, or of the cores' where all waits on the machine were counted; 0
+    /// where that is not known.
     pub share: f64,
 }
 
-/// How a lock of the kernel changed. All zeros on a side mean that nobody waited for it there.
+/// How a lock of the kernel changed. All zeros on a side mean that it had no waits there.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KernelChange {
     /// The lock, or the function that took it. Safe to print.

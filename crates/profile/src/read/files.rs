@@ -1,4 +1,4 @@
-//! Opening files that a profile or a process names. Whoever made it chose the names, and the reader may be root.
+//! Opening files that a profile or a process names. The user who made it chose the names, and the reader may be root.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;

@@ -10,7 +10,7 @@ use super::times::{Ticks, Times};
 /// The kernel's locks that threads waited for. The JSON of it is stable, as that of the whole table is.
 #[derive(Clone, Debug, Serialize)]
 pub struct KernelTable {
-    /// Whether everybody's waits were counted, or those of the program and what it started.
+    /// Whether all waits on the machine were counted, or those of the program and what it started.
     pub machine: bool,
     /// How long was watched, ns.
     pub elapsed_ns: f64,
@@ -49,8 +49,8 @@ pub struct KernelRow {
     pub wait: Times,
     /// The part of it on a core, spinning, ns.
     pub spun_ns: f64,
-    /// What the waits are of the time of the threads; of the cores' time where everybody's waits were counted. `None` where
-    /// that is not known.
+    /// What the waits are of the time of the threads; of the cores' time where all waits on the machine were counted.
+    /// `None` where that is not known.
     pub share: Option<f64>,
     /// The stacks that waited, by time, most first.
     pub calls: Vec<KernelCalls>,
@@ -106,7 +106,7 @@ impl KernelTable {
         self.rows.iter().map(|row| row.wait.total_ns).sum()
     }
 
-    /// The part of it in which the program's threads slept; `None` where everybody's waits were counted.
+    /// The part of it in which the program's threads slept; `None` where all waits on the machine were counted.
     pub(super) fn asleep_ns(&self) -> Option<f64> {
         let asleep = |row: &KernelRow| (row.wait.total_ns - row.spun_ns).max(0.0);
         (!self.machine).then(|| self.rows.iter().map(asleep).sum())

@@ -97,7 +97,7 @@ pub struct LiveRow {
     pub section_ns: Option<f64>,
     /// Threads that wait for it now; `None` if that is not known, or the program has ended.
     pub waiters_now: Option<u64>,
-    /// How long the longest of these waits has lasted, ns; `None` if nobody is known to wait.
+    /// How long the longest of these waits has lasted, ns; `None` if no thread is known to wait.
     pub longest_wait_ns: Option<f64>,
     /// Who waits longest.
     pub longest_waiter: Option<LiveThread>,
@@ -941,7 +941,7 @@ mod tests {
         assert_eq!(
             third.since(Some(&second), &names).rows[0].holders_now,
             1,
-            "nobody had it since: it may be held again"
+            "no thread had it since: it may be held again"
         );
     }
 

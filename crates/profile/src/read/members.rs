@@ -601,7 +601,7 @@ int main() {
         assert_eq!(named, 4 * 11);
     }
 
-    /// Debug information may be anybody's.
+    /// Any user may have written the debug information.
     #[test]
     #[cfg_attr(miri, ignore = "Miri starts no programs")]
     fn damaged_debug_information_is_none_or_another_name() {

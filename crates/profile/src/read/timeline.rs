@@ -256,7 +256,8 @@ impl<'p> Building<'p, '_, '_> {
         Some((thread, self.clock.ns(values.held_since)?, self.clock.ns(values.released)?))
     }
 
-    /// What kept a wait: of these holds of its lock the one that lasted through most of it, or else whoever had the lock before.
+    /// What kept a wait: of these holds of its lock the one that lasted through most of it, or else the thread that had the lock
+    /// before.
     fn behind(&mut self, wait: &Kept<'p>, holds: &[usize]) -> Option<Behind> {
         let through_ns =
             |hold: &SingleHold| hold.end_ns.min(wait.end_ns).saturating_sub(hold.begin_ns.max(wait.begin_ns));
@@ -302,8 +303,8 @@ impl<'p> Building<'p, '_, '_> {
         self.waited_at.entry((section.number, frames)).or_insert_with(new).clone()
     }
 
-    /// Where the lock was taken by whoever released it before this wait ended. If that thread had waited for it just before that hold,
-    /// the stack of that wait is the hold's.
+    /// Where the lock was taken by the thread that released it before this wait ended. If that thread had waited for it just
+    /// before that hold, the stack of that wait is the hold's.
     fn site_of_hold(&mut self, wait: &Kept<'p>, begin_ns: u64, own: &[&Kept<'p>]) -> Arc<LockSite> {
         let caller = wait.record.values.holder_caller;
         let before = own.partition_point(|own| own.end_ns <= begin_ns);

@@ -13,7 +13,7 @@ const COVERED: f64 = 0.5;
 /// What is less than this part of a whole does not matter to it.
 const MATTERS: f64 = 0.05;
 
-/// A thread that waits for a lock would run if it could: one lock that blocks everybody is no lack of concurrency. Nor is it
+/// A thread that waits for a lock would run if it could: one lock that blocks all threads is no lack of concurrency. Nor is it
 /// one if threads do not want to run at a time: some join others, or wait for work.
 pub(super) fn judge_concurrency(header: &mut TableHeader, rows: &[LockRow]) {
     let waited_ns: f64 = rows.iter().map(LockRow::waited_ns).sum();
@@ -161,7 +161,7 @@ fn missed(blocked: &Blocked) -> String {
             blocked.futex_ns,
         ),
         ("in other waits", blocked.other_ns),
-        ("in what nobody looked at", blocked.unknown_ns),
+        ("in what was not looked at", blocked.unknown_ns),
     ];
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let shares = parts.iter().filter(|(_, ns)| *ns >= MATTERS * rest);

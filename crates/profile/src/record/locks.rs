@@ -223,7 +223,7 @@ impl Sites {
         Self(AtomicPtr::new(null_mut()))
     }
 
-    /// Whether nobody has asked for this stack of this lock before. Where the table is full nothing is new.
+    /// Whether no thread has asked for this stack of this lock before. Where the table is full nothing is new.
     fn is_new(&self, host: &impl Host, number: u32, frames: &[u64]) -> bool {
         let Some(table) = zeroed_once(&self.0, host, MOST_SITES) else { return false };
         let hash = (hash_of(frames) ^ u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15)).max(1);
@@ -250,11 +250,11 @@ pub(super) fn zeroed_once<'t, T>(
             return None;
         }
         if start.compare_exchange(null_mut(), fresh.cast(), Ordering::AcqRel, Relaxed).is_err() {
-            // SAFETY: made just now, and nobody has seen it.
+            // SAFETY: made just now, and no other thread has seen it.
             unsafe { host.free(fresh, length * size_of::<T>()) };
         }
     }
-    // SAFETY: as many zeroed entries, which stay; whoever asks has types that are made of atomics.
+    // SAFETY: as many zeroed entries, which stay; all callers have types that are made of atomics.
     Some(unsafe { core::slice::from_raw_parts(start.load(Ordering::Acquire), length) })
 }
 

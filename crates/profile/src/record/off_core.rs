@@ -291,7 +291,7 @@ mod tests {
         of.add_off_core(u64::MAX / 2, [u64::MAX, u64::MAX]);
         of.add_waited(10);
         assert_eq!(of.since(&pair, 100), [10, 90, 0]);
-        // Whoever shares the file may have written anything.
+        // A process that shares the file may have written anything.
         pair.waited_before.store(u64::MAX, Relaxed);
         assert_eq!(of.since(&pair, 100).iter().sum::<u64>(), 100);
     }

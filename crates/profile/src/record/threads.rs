@@ -112,7 +112,7 @@ impl PerThread {
         self.table.set(table.lines());
     }
 
-    /// Forgets everything: the records belong to somebody else.
+    /// Forgets everything: the records belong to the parent process.
     pub(super) fn forget(&self) {
         self.table.set(null_mut());
         self.slot.set(null_mut());
@@ -254,7 +254,7 @@ impl<H: Host> Recorder<H> {
         unsafe { slot.write(value) };
         let mut first = self.slots.load(Relaxed);
         loop {
-            // SAFETY: nobody else knows the slot yet.
+            // SAFETY: no other thread knows the slot yet.
             unsafe { (*slot.as_ptr()).next = first };
             match self.slots.compare_exchange_weak(first, slot.as_ptr(), Ordering::AcqRel, Relaxed) {
                 Ok(_) => return Some(slot),

@@ -4,8 +4,8 @@
 //! own has the shortest of them on top: that one's record is taken by the next wait that is longer. Once there are as many as are to be
 //! kept, a wait that is no longer than the shortest costs a load and a compare.
 //!
-//! One thread at a time changes the table. Whoever finds another one there for long does without, and the wait is counted as missed:
-//! it has a lock by now that others may wait for.
+//! One thread at a time changes the table. A thread that finds another one there for long does without, and its wait is counted
+//! as missed: the thread has a lock by now that others may wait for.
 //!
 //! A holder does not know who waits. So each thread remembers from when to when it held its locks last, as far as that is found out on
 //! ways that are slow already: of holds that were long, and of holds of locks that the thread has waited for. Who has waited finds there

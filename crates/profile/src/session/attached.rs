@@ -51,7 +51,7 @@ pub struct AttachedWait<'a> {
     pub frames: &'a [u64],
 }
 
-/// Writes the section. Whoever has it is the only one that writes there.
+/// Writes the section. The owner of this value is the only writer there.
 #[derive(Debug)]
 pub struct AttachedSection<'r> {
     recording: &'r Recording,
@@ -333,7 +333,7 @@ impl<'r> AttachedSection<'r> {
     }
 }
 
-/// Nobody else writes the word.
+/// No other thread writes the word.
 fn add(word: &AtomicU64, amount: u64) {
     word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
 }

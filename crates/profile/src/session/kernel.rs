@@ -36,7 +36,7 @@ pub struct KernelWait {
     pub acquired: bool,
 }
 
-/// Writes the section. Whoever has it is the only one that writes there.
+/// Writes the section. The owner of this value is the only writer there.
 #[derive(Debug)]
 pub struct KernelSection<'r> {
     recording: &'r Recording,
@@ -71,7 +71,7 @@ pub struct StackOfLock {
 }
 
 impl<'r> KernelSection<'r> {
-    /// Begins the section. `command` is the program with its arguments; `machine` says that everybody's waits are counted.
+    /// Begins the section. `command` is the program with its arguments; `machine` says that all waits on the machine are counted.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl<'r> KernelSection<'r> {
     }
 }
 
-/// Nobody else writes the word.
+/// No other thread writes the word.
 fn add(word: &AtomicU64, amount: u64) {
     word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
 }

@@ -115,7 +115,7 @@ impl Host for Fake {
     }
 }
 
-/// Bytes of zeros behind a file, which nobody is to write to.
+/// Bytes of zeros behind a file, which the recorder is not to write to.
 const GUARD: usize = 1 << 16;
 
 /// A file in memory with a recorder on it.

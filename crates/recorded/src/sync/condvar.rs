@@ -29,7 +29,7 @@ impl WaitTimeoutResult {
 type Timed<'a, T> = LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)>;
 
 impl Condvar {
-    /// A condition that nobody waits for.
+    /// A condition that no thread waits for.
     #[must_use]
     pub const fn new() -> Self {
         Self { inner: sync::Condvar::new() }

@@ -23,7 +23,7 @@ pub struct MutexGuard<'a, T: ?Sized> {
 }
 
 impl<T> Mutex<T> {
-    /// A mutex that nobody holds.
+    /// A mutex that no thread holds.
     #[inline]
     pub const fn new(value: T) -> Self {
         Self { recorded: Recorded::new(()), inner: sync::Mutex::new(value) }
@@ -76,7 +76,7 @@ impl<T: ?Sized> Mutex<T> {
         self.inner.clear_poison();
     }
 
-    /// The value, which nobody else can have.
+    /// The value, to which there is no other reference.
     ///
     /// # Errors
     ///

@@ -30,7 +30,7 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 }
 
 impl<T> RwLock<T> {
-    /// A lock that nobody holds.
+    /// A lock that no thread holds.
     #[inline]
     pub const fn new(value: T) -> Self {
         Self { recorded: Recorded::new(()), inner: sync::RwLock::new(value) }
@@ -106,7 +106,7 @@ impl<T: ?Sized> RwLock<T> {
         self.inner.clear_poison();
     }
 
-    /// The value, which nobody else can have.
+    /// The value, to which there is no other reference.
     ///
     /// # Errors
     ///

@@ -41,7 +41,7 @@ macro_rules! coherence {
             #[serde(default = "yes")]
             pub resolves_locally: bool,
             /// Whether a home takes a line's next request only when it knows that the last requester has its answer;
-            /// otherwise when it has been answered itself, and reads of a line that nobody changes overlap.
+            /// otherwise when it has been answered itself, and reads of a line that no core changes overlap.
             #[serde(default)]
             pub holds_until_completion: bool,
             $(
@@ -119,9 +119,9 @@ coherence! {
     tick,
     /// From one thread of a core to another.
     context_switch,
-    /// Asking the kernel to sleep or to wake somebody.
+    /// Asking the kernel to sleep or to wake a thread.
     system_call,
-    /// What a call that wakes a sleeper on another core takes longer than one that wakes nobody.
+    /// What a call that wakes a sleeper on another core takes longer than a call that wakes no thread.
     wake_call,
 }
 

@@ -17,7 +17,7 @@ pub enum ClientKind {
     GivenUp,
     /// A holder keeps the lock until all others have given up, one of whom then waits for it.
     AllLeave,
-    /// As [`Self::GivenUp`] with a waiter that is called off, and then waits again while nobody calls it off.
+    /// As [`Self::GivenUp`] with a waiter that is called off, and then waits again while no thread calls it off.
     CalledOff,
     /// Some threads acquire and try by turns, the others give up at a deadline and acquire.
     Mixed,

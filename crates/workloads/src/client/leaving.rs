@@ -122,7 +122,7 @@ pub(super) fn all_leave<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) 
 }
 
 /// The first thread holds the lock until the second has been called off, in each way in which it can wait. Then the second
-/// waits while nobody calls it off, so that it may not give up. All others acquire.
+/// waits while no thread calls it off, so that it may not give up. All others acquire.
 pub(super) fn called_off_each_way<L: TimedLock<M>, M: Machine>(
     shape: Shape,
     end: End<L>,

@@ -5,7 +5,7 @@ use machine::{Event, GaveUp, Home, Machine, Placed, PlainCell, Plan, Run, Timeou
 
 use super::{Shape, Wrong};
 
-/// What is asked of a lock that nobody uses any more, so that every call returns at once.
+/// What is asked of a lock that no thread uses any more, so that every call returns at once.
 pub(super) type End<L> = fn(&L) -> Result<(), Wrong>;
 
 /// The ways in which a waiter of a lock can give up.
@@ -22,7 +22,7 @@ pub(super) fn ends_free<L: RawLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong
     ends_idle(lock)
 }
 
-/// A try on the free lock succeeds, one on the held lock fails, and then nothing is left of anybody.
+/// A try on the free lock succeeds, one on the held lock fails, and then nothing of a thread is left in the lock.
 pub(super) fn ends_tried<L: TryLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong> {
     if !lock.try_acquire() {
         return Err(Wrong::NotFree { shared: false });
@@ -58,7 +58,7 @@ pub(super) fn ends_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(lock: &L) ->
     ends_tried(lock)
 }
 
-/// A lock and what it protects: two cells that are equal whenever nobody is inside.
+/// A lock and what it protects: two cells that are equal whenever no thread is inside.
 pub(super) struct ClientObject<L, M: Machine> {
     pub(super) lock: L,
     pub(super) count: M::Cell<u64>,
@@ -188,7 +188,7 @@ pub(super) struct Inside {
     pub(super) disturbed: bool,
     /// It got the lock while another thread had it.
     pub(super) let_in: bool,
-    /// It gave up although it had no deadline and nobody had called it off.
+    /// It gave up although it had no deadline and no thread had called it off.
     pub(super) gave_up: bool,
     /// It got the lock before the waiter that it was promised to.
     pub(super) bypassed: bool,

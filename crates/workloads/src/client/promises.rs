@@ -1,4 +1,4 @@
-//! Clients that look at what a lock promises its waiters: once it is to be handed over, nobody who comes later gets it first.
+//! Clients that look at what a lock promises its waiters: once it is to be handed over, no thread that comes later gets it first.
 
 use locks::{RawLock, RawRwLock, TryLock};
 use machine::{Home, Machine, Placed, PlainCell, Run};
@@ -6,12 +6,12 @@ use machine::{Home, Machine, Placed, PlainCell, Run};
 use super::object::{ClientObject, End, Inside, add_up, ends_shared};
 use super::{Shape, Wrong};
 
-/// The first thread acquires once more than the others, who acquire by turns. Whoever releases a lock that is promised to a waiter
-/// is not the next to hold it.
+/// The first thread acquires once more than the others, who acquire by turns. A thread that releases a lock that is promised to a
+/// waiter is not the next to hold it.
 pub(super) fn promised<L: RawLock<M>, M: Machine>(shape: Shape, end: End<L>) -> Result<Run, Wrong> {
     let guarded = [ClientObject::<L, M>::placed()];
     let object = &guarded[0];
-    // By whom the lock was released while it was promised, plus one; 0: by nobody since it was last acquired.
+    // The thread that released the lock while it was promised, plus one; 0: none since it was last acquired.
     let broken_by = &Placed::<M::Cell<u64>, M>::new(PlainCell::ZERO, Home::FirstTouch);
     add_up(shape, &guarded, end, |thread| {
         let mut inside = Inside::default();

@@ -7,10 +7,10 @@ use super::object::{ClientObject, End, Inside, add_up, ends_tried};
 use super::{Shape, Wrong};
 
 /// An object with a reference count. The first thread publishes it under the lock; all use it while they have a
-/// reference; whoever drops the last one finds itself holding the lock, and takes the object down.
+/// reference; the thread that drops the last one finds itself holding the lock, and takes the object down.
 ///
 /// # Errors
-/// [`Wrong`] when somebody used an object that was not up, or it went down other than once.
+/// [`Wrong`] when a thread used an object that was not up, or it went down other than once.
 pub fn references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     let guarded = [ClientObject::<LockRef<M>, M>::placed()];
     let object = &guarded[0];
@@ -46,7 +46,7 @@ pub fn references<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
 /// mark leaves the lock with the first thread.
 ///
 /// # Errors
-/// [`Wrong`] when somebody used an object that was not up, or references are left.
+/// [`Wrong`] when a thread used an object that was not up, or references are left.
 pub fn dying<M: Machine>(shape: Shape) -> Result<Run, Wrong> {
     let guarded = [ClientObject::<LockRef<M>, M>::placed()];
     let object = &guarded[0];

@@ -1,4 +1,5 @@
-//! Clients of the wound/wait mutex: transactions exclude each other, all come to their ends, and nobody is refused who need not be.
+//! Clients of the wound/wait mutex: transactions exclude each other, all come to their ends, and none is refused that need
+//! not be.
 
 use locks::{RawLock, Ww, WwClass, WwContext, WwError, WwMutex};
 use machine::Ordering::{Acquire, Release};
@@ -82,7 +83,8 @@ pub fn opposite<const WOUNDS: bool, M: Machine>() -> Result<(), String> {
     threads_do::<M>(class(WOUNDS), &[&[Transaction(&[0, 1])], &[Transaction(&[1, 0])]])
 }
 
-/// Two take two mutexes in the same order, and release the first one last: whoever waits holds nothing, so that nobody is refused.
+/// Two take two mutexes in the same order, and release the first one last: a thread that waits holds nothing, so that
+/// neither is refused.
 ///
 /// # Errors
 /// What is wrong.

@@ -113,7 +113,7 @@ pub(super) fn upgraded<L: DowngradeLock<M> + TryLock<M>, M: Machine>(shape: Shap
         inside.touch(object);
         // SAFETY: upgraded above.
         object.turned(false, |()| true, |lock| unsafe { lock.downgrade_to_upgradable() });
-        inside.disturbed |= object.count.get() != count + 1; // nobody else has written since it reads
+        inside.disturbed |= object.count.get() != count + 1; // no other thread has written since it reads
         M::note(Event::Releasing { lock: object.address(), shared: true });
         // SAFETY: an upgradable hold, given up whole or in two steps.
         unsafe {

@@ -265,7 +265,7 @@ pub fn table_wakes_two<M: Machine>() -> Result<(), String> {
     nobody_is_left(&table, &words[1])
 }
 
-/// Who gives up and who is woken are told apart, and a wake-up goes to whoever is still there.
+/// A waiter that gives up and one that is woken are told apart, and a wake-up goes to a waiter that is still there.
 ///
 /// # Errors
 /// What is wrong.

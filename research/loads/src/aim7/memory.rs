@@ -34,8 +34,8 @@ enum Pages {
 
 /// Moves the end of the data segment; where the new part begins.
 fn sbrk(bytes: isize) -> io::Result<*mut u8> {
-    // SAFETY: a growing segment takes nothing from anybody; `move_break` gives back only what it took, and the allocator of a
-    // process copes with a break that others move.
+    // SAFETY: a growing segment takes no memory from other code; `move_break` gives back only what it took, and the allocator
+    // of a process copes with a break that others move.
     let before = unsafe { libc::sbrk(bytes) };
     if before.addr() == usize::MAX { Err(io::Error::last_os_error()) } else { Ok(before.cast()) }
 }
@@ -216,7 +216,7 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: attached by `new`, and nobody has the address any more.
+        // SAFETY: attached by `new`, and no other code has the address any more.
         unsafe { libc::shmdt(self.0.cast()) };
     }
 }

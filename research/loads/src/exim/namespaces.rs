@@ -1,8 +1,8 @@
 //! Namespaces of the benchmark's own, so that what the mail server does stays among its own files, connections and processes.
 //!
-//! The command itself enters them and stays there until it ends: its clients connect over the same loopback interface. Root needs no
-//! user namespace. Anybody else enters one first, where the system lets them, and has the right to the others in it. Each that is not to
-//! be had is left out, and the notes under the table say why.
+//! The command itself enters them and stays there until it ends: its clients connect over the same loopback interface. Root needs
+//! no user namespace. Another user enters one first, where the system allows it, and has the right to the others in it. Each that
+//! is not to be had is left out, and the notes under the table say why.
 
 use anyhow::Context as _;
 use rustix::fs::{Mode, OFlags};
@@ -28,7 +28,7 @@ pub(super) struct Namespaces {
 }
 
 impl Namespaces {
-    /// Enters those that are to be had, and mounts a tmpfs at the directory that nobody else sees.
+    /// Enters those that are to be had, and mounts at the directory a tmpfs that no process outside sees.
     ///
     /// The calling thread enters them, and what it starts from now on. A process that is not root enters none unless this is its only
     /// thread.
@@ -77,7 +77,7 @@ impl Namespaces {
             had => format!("Exim had namespaces of its own ({})", had.join(", ")),
         };
         if self.mounted.is_some() {
-            words += ", and its files were on a tmpfs that nobody else saw";
+            words += ", and its files were on a tmpfs that no other process saw";
         }
         if !self.missing.is_empty() {
             words += &format!("; it had none for {}", self.missing.join("; "));
@@ -184,7 +184,7 @@ fn mount_tmpfs(directory: &Path) -> io::Result<CString> {
 
 /// Lets the network namespace have 127.0.0.1.
 fn bring_up_loopback() -> io::Result<()> {
-    // SAFETY: the call takes no pointers, and the descriptor is nobody else's.
+    // SAFETY: the call takes no pointers, and the descriptor has no other owner.
     let socket = unsafe {
         let socket = libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0);
         check(socket.min(0))?;

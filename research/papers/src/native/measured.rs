@@ -1,4 +1,4 @@
-//! A file of values that somebody measured, judged against the published claims.
+//! A file of measured values, judged against the published claims.
 
 use super::{Planned, contention, faults_of, fserver, planned};
 use crate::Reproduction;
@@ -90,7 +90,7 @@ fn judge(planned: &Planned, value: &str, line: u64) -> anyhow::Result<(Verdict, 
     Ok((verdict.unwrap_or(Verdict::Missed), number))
 }
 
-/// Judges a file of values that somebody measured, in the form that [`super::plan`] describes.
+/// Judges a file of measured values, in the form that [`super::plan`] describes.
 ///
 /// # Errors
 ///

@@ -85,7 +85,7 @@ pub(super) fn changes(
         return None;
     }
     let mut sums: BTreeMap<(String, String), ([Side; 2], Option<String>)> = BTreeMap::new();
-    // The second table first: its places in the source are those that somebody looks up.
+    // The second table first: its places in the source are those that a user looks up.
     for side in [1, 0] {
         for row in tables[side].rows.iter().filter(|row| row.kind.is_lock() && !row.call_sites.is_empty()) {
             let lock = name(row);
@@ -177,7 +177,7 @@ mod tests {
                 ("rebalance".into(), Some("pool.c:25".into()), 660.0),
                 ("get".into(), Some("pool.c:12".into()), 50.0)
             ],
-            "lines of one function are added up, and what nobody waits for is left out"
+            "lines of one function are added up, and what no thread waits for is left out"
         );
         let get = &changes[1];
         assert_eq!((get.before.waits, get.after.waits, get.after.hold_ns), (2.0, 4.0, 100.0));

@@ -14,8 +14,8 @@ const BUILD_ID: &str = "process.executable.build_id.gnu";
 type Measure = fn(&Sample<'_>) -> u64;
 
 /// The table as OpenTelemetry's `ProfilesData`: a profile of contended acquisitions and one of the time lost waiting, with the
-/// stacks of [`to_pprof`](super::to_pprof); where that is known, a third one of the time waited behind each call's holds. What nobody
-/// waited for or behind is left out.
+/// stacks of [`to_pprof`](super::to_pprof); where that is known, a third one of the time waited behind each call's holds. What no
+/// thread waited for or behind is left out.
 ///
 /// The fields are those of `opentelemetry/proto/profiles/v1development/profiles.proto` in version 1.10 of the protocol, whose
 /// development is not over: another version may give them other numbers. The message has the shape of a collector's

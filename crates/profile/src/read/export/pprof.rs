@@ -35,7 +35,7 @@ pub fn to_pprof(table: &LockTable) -> Vec<u8> {
         let mut mapping = Message::default();
         mapping.number(1, number).number(2, one.start).number(3, one.end).number(4, one.offset);
         mapping.number(5, one.path).number(6, one.build_id);
-        // Functions, files, lines and inlined functions are in the profile: nobody has to look them up.
+        // Functions, files, lines and inlined functions are in the profile: no tool has to look them up.
         mapping.number(7, 1).number(8, 1).number(9, 1).number(10, 1);
         profile.message(3, &mapping);
     }

@@ -51,8 +51,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn table<'a>(locks: impl IntoIterator<Item = &'a Lock>) -> Table {
     let mut table = Table::new([
         Column::text("name", "name"),
-        Column::text("group", "group"),
         Column::text("kinds", "kinds"),
+        Column::text("group", "group"),
         Column::text("family", "family").detail(),
         Column::number("bytes", "bytes").detail(),
         Column::text("emulated", "emulated").detail(),
@@ -62,8 +62,8 @@ fn table<'a>(locks: impl IntoIterator<Item = &'a Lock>) -> Table {
     for lock in locks {
         table.row([
             Cell::from(lock.name),
-            lock.group.name().into(),
             kinds(lock).join(" ").into(),
+            lock.group.name().into(),
             lock.family.name().into(),
             Cell::from(lock.bytes),
             emulated(lock).join(" ").into(),
@@ -73,8 +73,8 @@ fn table<'a>(locks: impl IntoIterator<Item = &'a Lock>) -> Table {
     }
     table.row([
         Cell::from(GLIBC),
-        Cell::from(""),
         ObjectKind::ALL.map(ObjectKind::name).join(" ").into(),
+        Cell::from(""),
         Cell::from(""),
         None::<usize>.into(),
         Cell::from(""),

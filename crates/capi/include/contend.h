@@ -52,38 +52,35 @@ int contend_adaptive_rdlock_again(contend_adaptive_t *lock);
 int contend_adaptive_unlock(contend_adaptive_t *lock);
 int contend_adaptive_downgrade(contend_adaptive_t *lock);
 
-/* tas: swap until the word was free; every attempt takes the line.
-   Anderson 1990. Fairness: none. */
-typedef struct contend_tas {
+/* futex: a mutex that backs off while the lock is hot, then sleeps.
+   Drepper 2011; Go sync.Mutex 2016. Fairness: of those that sleep one enters in each ms, ahead of newcomers. */
+typedef struct contend_futex {
     uint32_t contend_private[1];
-} contend_tas_t;
-int contend_tas_lock(contend_tas_t *lock);
-int contend_tas_trylock(contend_tas_t *lock);
-int contend_tas_timedlock(contend_tas_t *lock, const struct timespec *at);
-int contend_tas_clocklock(contend_tas_t *lock, int clock, const struct timespec *at);
-int contend_tas_unlock(contend_tas_t *lock);
+} contend_futex_t;
+int contend_futex_lock(contend_futex_t *lock);
+int contend_futex_trylock(contend_futex_t *lock);
+int contend_futex_timedlock(contend_futex_t *lock, const struct timespec *at);
+int contend_futex_clocklock(contend_futex_t *lock, int clock, const struct timespec *at);
+int contend_futex_unlock(contend_futex_t *lock);
 
-/* tas_backoff: swap at once, back off twice as long after each failure.
-   Anderson 1990. Fairness: none; late comers are favoured. */
-typedef struct contend_tas_backoff {
+/* rw: a reader-writer lock that sleeps; fair to writers, lets a reader read again.
+   Courtois, Heymans and Parnas 1971; the word of futex. Fairness: no new reader passes a waiting writer; of those that sleep one enters in each ms, ahead of newcomers. */
+typedef struct contend_rw {
     uint32_t contend_private[1];
-} contend_tas_backoff_t;
-int contend_tas_backoff_lock(contend_tas_backoff_t *lock);
-int contend_tas_backoff_trylock(contend_tas_backoff_t *lock);
-int contend_tas_backoff_timedlock(contend_tas_backoff_t *lock, const struct timespec *at);
-int contend_tas_backoff_clocklock(contend_tas_backoff_t *lock, int clock, const struct timespec *at);
-int contend_tas_backoff_unlock(contend_tas_backoff_t *lock);
-
-/* ttas: read until the word is free, then swap; all waiters rush at a release.
-   Anderson 1990. Fairness: none. */
-typedef struct contend_ttas {
-    uint32_t contend_private[1];
-} contend_ttas_t;
-int contend_ttas_lock(contend_ttas_t *lock);
-int contend_ttas_trylock(contend_ttas_t *lock);
-int contend_ttas_timedlock(contend_ttas_t *lock, const struct timespec *at);
-int contend_ttas_clocklock(contend_ttas_t *lock, int clock, const struct timespec *at);
-int contend_ttas_unlock(contend_ttas_t *lock);
+} contend_rw_t;
+int contend_rw_wrlock(contend_rw_t *lock);
+int contend_rw_trywrlock(contend_rw_t *lock);
+int contend_rw_timedwrlock(contend_rw_t *lock, const struct timespec *at);
+int contend_rw_clockwrlock(contend_rw_t *lock, int clock, const struct timespec *at);
+int contend_rw_wrunlock(contend_rw_t *lock);
+int contend_rw_rdlock(contend_rw_t *lock);
+int contend_rw_tryrdlock(contend_rw_t *lock);
+int contend_rw_timedrdlock(contend_rw_t *lock, const struct timespec *at);
+int contend_rw_clockrdlock(contend_rw_t *lock, int clock, const struct timespec *at);
+int contend_rw_rdunlock(contend_rw_t *lock);
+int contend_rw_rdlock_again(contend_rw_t *lock);
+int contend_rw_unlock(contend_rw_t *lock);
+int contend_rw_downgrade(contend_rw_t *lock);
 
 /* ttas_backoff: read, back off twice as long after each failure, swap when free.
    Anderson 1990. Fairness: none; late comers are favoured. */
@@ -96,24 +93,6 @@ int contend_ttas_backoff_timedlock(contend_ttas_backoff_t *lock, const struct ti
 int contend_ttas_backoff_clocklock(contend_ttas_backoff_t *lock, int clock, const struct timespec *at);
 int contend_ttas_backoff_unlock(contend_ttas_backoff_t *lock);
 
-/* ticket: draw a number, wait until it is served; all waiters watch one word.
-   Mellor-Crummey and Scott 1991; Linux 2.6.25 to 4.1. Fairness: first in, first out. */
-typedef struct contend_ticket {
-    uint64_t contend_private[1];
-} contend_ticket_t;
-int contend_ticket_lock(contend_ticket_t *lock);
-int contend_ticket_trylock(contend_ticket_t *lock);
-int contend_ticket_unlock(contend_ticket_t *lock);
-
-/* ticket4: the ticket lock with 16-bit numbers in one word.
-   Linux 2.6.25 to 4.1. Fairness: first in, first out; up to 32,768 waiters. */
-typedef struct contend_ticket4 {
-    uint32_t contend_private[1];
-} contend_ticket4_t;
-int contend_ticket4_lock(contend_ticket4_t *lock);
-int contend_ticket4_trylock(contend_ticket4_t *lock);
-int contend_ticket4_unlock(contend_ticket4_t *lock);
-
 /* ticket_proportional: a ticket lock whose waiters back off in proportion to their distance.
    Mellor-Crummey and Scott 1991. Fairness: first in, first out. */
 typedef struct contend_ticket_proportional {
@@ -123,23 +102,31 @@ int contend_ticket_proportional_lock(contend_ticket_proportional_t *lock);
 int contend_ticket_proportional_trylock(contend_ticket_proportional_t *lock);
 int contend_ticket_proportional_unlock(contend_ticket_proportional_t *lock);
 
-/* ticket_selftuning: a ticket lock whose waiters learn how long to back off.
-   van Riel 2012-13. Fairness: first in, first out. */
-typedef struct contend_ticket_selftuning {
+/* lockref: a lock with a reference count that is changed without it while it is free.
+   Linux 3.12. Fairness: none. */
+typedef struct contend_lockref {
     uint64_t contend_private[1];
-} contend_ticket_selftuning_t;
-int contend_ticket_selftuning_lock(contend_ticket_selftuning_t *lock);
-int contend_ticket_selftuning_trylock(contend_ticket_selftuning_t *lock);
-int contend_ticket_selftuning_unlock(contend_ticket_selftuning_t *lock);
+} contend_lockref_t;
+int contend_lockref_lock(contend_lockref_t *lock);
+int contend_lockref_trylock(contend_lockref_t *lock);
+int contend_lockref_timedlock(contend_lockref_t *lock, const struct timespec *at);
+int contend_lockref_clocklock(contend_lockref_t *lock, int clock, const struct timespec *at);
+int contend_lockref_unlock(contend_lockref_t *lock);
 
-/* anderson: an array of slots; every waiter watches its own.
-   Anderson 1990. Fairness: first in, first out. */
-typedef struct contend_anderson {
-    CONTEND_LINE_ALIGNED uint64_t contend_private[536];
-} contend_anderson_t;
-int contend_anderson_lock(contend_anderson_t *lock);
-int contend_anderson_trylock(contend_anderson_t *lock);
-int contend_anderson_unlock(contend_anderson_t *lock);
+/* rw_queued: a reader-writer spin lock whose waiters queue up at a ticket lock.
+   Linux 3.16, 2017. Fairness: first in, first out; up to 32,768 waiters. */
+typedef struct contend_rw_queued {
+    uint64_t contend_private[1];
+} contend_rw_queued_t;
+int contend_rw_queued_wrlock(contend_rw_queued_t *lock);
+int contend_rw_queued_trywrlock(contend_rw_queued_t *lock);
+int contend_rw_queued_wrunlock(contend_rw_queued_t *lock);
+int contend_rw_queued_rdlock(contend_rw_queued_t *lock);
+int contend_rw_queued_tryrdlock(contend_rw_queued_t *lock);
+int contend_rw_queued_rdunlock(contend_rw_queued_t *lock);
+int contend_rw_queued_rdlock_again(contend_rw_queued_t *lock);
+int contend_rw_queued_unlock(contend_rw_queued_t *lock);
+int contend_rw_queued_downgrade(contend_rw_queued_t *lock);
 
 /* mcs: a queue of nodes; every waiter watches its own.
    Mellor-Crummey and Scott 1991. Fairness: first in, first out. */
@@ -190,15 +177,6 @@ int contend_clh_timed_timedlock(contend_clh_timed_t *lock, const struct timespec
 int contend_clh_timed_clocklock(contend_clh_timed_t *lock, int clock, const struct timespec *at);
 int contend_clh_timed_unlock(contend_clh_timed_t *lock);
 
-/* hclh: CLH with a queue for each cluster of cores, moved to the global one as a whole.
-   Luchangco, Nussbaum and Shavit 2006. Fairness: first in, first out inside a cluster, and of whole local queues. */
-typedef struct contend_hclh {
-    CONTEND_LINE_ALIGNED uint64_t contend_private[264];
-} contend_hclh_t;
-int contend_hclh_lock(contend_hclh_t *lock);
-int contend_hclh_trylock(contend_hclh_t *lock);
-int contend_hclh_unlock(contend_hclh_t *lock);
-
 /* osq: MCS linked both ways, whose waiters can leave from anywhere.
    Linux 3.15; Scott and Scherer 2001. Fairness: first in, first out among those who stay; none past the pool. */
 typedef struct contend_osq {
@@ -219,81 +197,6 @@ int contend_qspin_lock(contend_qspin_t *lock);
 int contend_qspin_trylock(contend_qspin_t *lock);
 int contend_qspin_unlock(contend_qspin_t *lock);
 
-/* lockref: a lock with a reference count that is changed without it while it is free.
-   Linux 3.12. Fairness: none. */
-typedef struct contend_lockref {
-    uint64_t contend_private[1];
-} contend_lockref_t;
-int contend_lockref_lock(contend_lockref_t *lock);
-int contend_lockref_trylock(contend_lockref_t *lock);
-int contend_lockref_timedlock(contend_lockref_t *lock, const struct timespec *at);
-int contend_lockref_clocklock(contend_lockref_t *lock, int clock, const struct timespec *at);
-int contend_lockref_unlock(contend_lockref_t *lock);
-
-/* rw_naive: a reader-writer spin lock on one word.
-   Linux before 3.16. Fairness: none; readers keep writers out. */
-typedef struct contend_rw_naive {
-    uint32_t contend_private[1];
-} contend_rw_naive_t;
-int contend_rw_naive_wrlock(contend_rw_naive_t *lock);
-int contend_rw_naive_trywrlock(contend_rw_naive_t *lock);
-int contend_rw_naive_timedwrlock(contend_rw_naive_t *lock, const struct timespec *at);
-int contend_rw_naive_clockwrlock(contend_rw_naive_t *lock, int clock, const struct timespec *at);
-int contend_rw_naive_wrunlock(contend_rw_naive_t *lock);
-int contend_rw_naive_rdlock(contend_rw_naive_t *lock);
-int contend_rw_naive_tryrdlock(contend_rw_naive_t *lock);
-int contend_rw_naive_timedrdlock(contend_rw_naive_t *lock, const struct timespec *at);
-int contend_rw_naive_clockrdlock(contend_rw_naive_t *lock, int clock, const struct timespec *at);
-int contend_rw_naive_rdunlock(contend_rw_naive_t *lock);
-int contend_rw_naive_rdlock_again(contend_rw_naive_t *lock);
-int contend_rw_naive_unlock(contend_rw_naive_t *lock);
-int contend_rw_naive_downgrade(contend_rw_naive_t *lock);
-
-/* rw_queued: a reader-writer spin lock whose waiters queue up at a ticket lock.
-   Linux 3.16, 2017. Fairness: first in, first out; up to 32,768 waiters. */
-typedef struct contend_rw_queued {
-    uint64_t contend_private[1];
-} contend_rw_queued_t;
-int contend_rw_queued_wrlock(contend_rw_queued_t *lock);
-int contend_rw_queued_trywrlock(contend_rw_queued_t *lock);
-int contend_rw_queued_wrunlock(contend_rw_queued_t *lock);
-int contend_rw_queued_rdlock(contend_rw_queued_t *lock);
-int contend_rw_queued_tryrdlock(contend_rw_queued_t *lock);
-int contend_rw_queued_rdunlock(contend_rw_queued_t *lock);
-int contend_rw_queued_rdlock_again(contend_rw_queued_t *lock);
-int contend_rw_queued_unlock(contend_rw_queued_t *lock);
-int contend_rw_queued_downgrade(contend_rw_queued_t *lock);
-
-/* futex: a mutex that backs off while the lock is hot, then sleeps.
-   Drepper 2011; Go sync.Mutex 2016. Fairness: of those that sleep one enters in each ms, ahead of newcomers. */
-typedef struct contend_futex {
-    uint32_t contend_private[1];
-} contend_futex_t;
-int contend_futex_lock(contend_futex_t *lock);
-int contend_futex_trylock(contend_futex_t *lock);
-int contend_futex_timedlock(contend_futex_t *lock, const struct timespec *at);
-int contend_futex_clocklock(contend_futex_t *lock, int clock, const struct timespec *at);
-int contend_futex_unlock(contend_futex_t *lock);
-
-/* rw: a reader-writer lock that sleeps; fair to writers, lets a reader read again.
-   Courtois, Heymans and Parnas 1971; the word of futex. Fairness: no new reader passes a waiting writer; of those that sleep one enters in each ms, ahead of newcomers. */
-typedef struct contend_rw {
-    uint32_t contend_private[1];
-} contend_rw_t;
-int contend_rw_wrlock(contend_rw_t *lock);
-int contend_rw_trywrlock(contend_rw_t *lock);
-int contend_rw_timedwrlock(contend_rw_t *lock, const struct timespec *at);
-int contend_rw_clockwrlock(contend_rw_t *lock, int clock, const struct timespec *at);
-int contend_rw_wrunlock(contend_rw_t *lock);
-int contend_rw_rdlock(contend_rw_t *lock);
-int contend_rw_tryrdlock(contend_rw_t *lock);
-int contend_rw_timedrdlock(contend_rw_t *lock, const struct timespec *at);
-int contend_rw_clockrdlock(contend_rw_t *lock, int clock, const struct timespec *at);
-int contend_rw_rdunlock(contend_rw_t *lock);
-int contend_rw_rdlock_again(contend_rw_t *lock);
-int contend_rw_unlock(contend_rw_t *lock);
-int contend_rw_downgrade(contend_rw_t *lock);
-
 /* kernel_mutex: spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
    Linux 3.16, 4.10. Fairness: none, but the first of those that sleep is bypassed only until it has been woken once. */
 typedef struct contend_kernel_mutex {
@@ -305,7 +208,7 @@ int contend_kernel_mutex_timedlock(contend_kernel_mutex_t *lock, const struct ti
 int contend_kernel_mutex_clocklock(contend_kernel_mutex_t *lock, int clock, const struct timespec *at);
 int contend_kernel_mutex_unlock(contend_kernel_mutex_t *lock);
 
-/* tp_futex: taken by whoever finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
+/* tp_futex: taken by the thread that finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
    Long 2016-17. Fairness: none, but the first waiter is bypassed for at most 5 ms, or until it is woken next. */
 typedef struct contend_tp_futex {
     uint32_t contend_private[3];
@@ -335,7 +238,104 @@ int contend_rwsem_rdlock_again(contend_rwsem_t *lock);
 int contend_rwsem_unlock(contend_rwsem_t *lock);
 int contend_rwsem_downgrade(contend_rwsem_t *lock);
 
-/* rwsem_no_spin: rwsem as it was before writers spun: whoever finds it free takes it, all others sleep.
+/* tas: swap until the word was free; every attempt takes the line.
+   Anderson 1990. Fairness: none. */
+typedef struct contend_tas {
+    uint32_t contend_private[1];
+} contend_tas_t;
+int contend_tas_lock(contend_tas_t *lock);
+int contend_tas_trylock(contend_tas_t *lock);
+int contend_tas_timedlock(contend_tas_t *lock, const struct timespec *at);
+int contend_tas_clocklock(contend_tas_t *lock, int clock, const struct timespec *at);
+int contend_tas_unlock(contend_tas_t *lock);
+
+/* tas_backoff: swap at once, back off twice as long after each failure.
+   Anderson 1990. Fairness: none; late comers are favoured. */
+typedef struct contend_tas_backoff {
+    uint32_t contend_private[1];
+} contend_tas_backoff_t;
+int contend_tas_backoff_lock(contend_tas_backoff_t *lock);
+int contend_tas_backoff_trylock(contend_tas_backoff_t *lock);
+int contend_tas_backoff_timedlock(contend_tas_backoff_t *lock, const struct timespec *at);
+int contend_tas_backoff_clocklock(contend_tas_backoff_t *lock, int clock, const struct timespec *at);
+int contend_tas_backoff_unlock(contend_tas_backoff_t *lock);
+
+/* ttas: read until the word is free, then swap; all waiters rush at a release.
+   Anderson 1990. Fairness: none. */
+typedef struct contend_ttas {
+    uint32_t contend_private[1];
+} contend_ttas_t;
+int contend_ttas_lock(contend_ttas_t *lock);
+int contend_ttas_trylock(contend_ttas_t *lock);
+int contend_ttas_timedlock(contend_ttas_t *lock, const struct timespec *at);
+int contend_ttas_clocklock(contend_ttas_t *lock, int clock, const struct timespec *at);
+int contend_ttas_unlock(contend_ttas_t *lock);
+
+/* ticket: draw a number, wait until it is served; all waiters watch one word.
+   Mellor-Crummey and Scott 1991; Linux 2.6.25 to 4.1. Fairness: first in, first out. */
+typedef struct contend_ticket {
+    uint64_t contend_private[1];
+} contend_ticket_t;
+int contend_ticket_lock(contend_ticket_t *lock);
+int contend_ticket_trylock(contend_ticket_t *lock);
+int contend_ticket_unlock(contend_ticket_t *lock);
+
+/* ticket4: the ticket lock with 16-bit numbers in one word.
+   Linux 2.6.25 to 4.1. Fairness: first in, first out; up to 32,768 waiters. */
+typedef struct contend_ticket4 {
+    uint32_t contend_private[1];
+} contend_ticket4_t;
+int contend_ticket4_lock(contend_ticket4_t *lock);
+int contend_ticket4_trylock(contend_ticket4_t *lock);
+int contend_ticket4_unlock(contend_ticket4_t *lock);
+
+/* ticket_selftuning: a ticket lock whose waiters learn how long to back off.
+   van Riel 2012-13. Fairness: first in, first out. */
+typedef struct contend_ticket_selftuning {
+    uint64_t contend_private[1];
+} contend_ticket_selftuning_t;
+int contend_ticket_selftuning_lock(contend_ticket_selftuning_t *lock);
+int contend_ticket_selftuning_trylock(contend_ticket_selftuning_t *lock);
+int contend_ticket_selftuning_unlock(contend_ticket_selftuning_t *lock);
+
+/* anderson: an array of slots; every waiter watches its own.
+   Anderson 1990. Fairness: first in, first out. */
+typedef struct contend_anderson {
+    CONTEND_LINE_ALIGNED uint64_t contend_private[536];
+} contend_anderson_t;
+int contend_anderson_lock(contend_anderson_t *lock);
+int contend_anderson_trylock(contend_anderson_t *lock);
+int contend_anderson_unlock(contend_anderson_t *lock);
+
+/* hclh: CLH with a queue for each cluster of cores, moved to the global one as a whole.
+   Luchangco, Nussbaum and Shavit 2006. Fairness: first in, first out inside a cluster, and of whole local queues. */
+typedef struct contend_hclh {
+    CONTEND_LINE_ALIGNED uint64_t contend_private[264];
+} contend_hclh_t;
+int contend_hclh_lock(contend_hclh_t *lock);
+int contend_hclh_trylock(contend_hclh_t *lock);
+int contend_hclh_unlock(contend_hclh_t *lock);
+
+/* rw_naive: a reader-writer spin lock on one word.
+   Linux before 3.16. Fairness: none; readers keep writers out. */
+typedef struct contend_rw_naive {
+    uint32_t contend_private[1];
+} contend_rw_naive_t;
+int contend_rw_naive_wrlock(contend_rw_naive_t *lock);
+int contend_rw_naive_trywrlock(contend_rw_naive_t *lock);
+int contend_rw_naive_timedwrlock(contend_rw_naive_t *lock, const struct timespec *at);
+int contend_rw_naive_clockwrlock(contend_rw_naive_t *lock, int clock, const struct timespec *at);
+int contend_rw_naive_wrunlock(contend_rw_naive_t *lock);
+int contend_rw_naive_rdlock(contend_rw_naive_t *lock);
+int contend_rw_naive_tryrdlock(contend_rw_naive_t *lock);
+int contend_rw_naive_timedrdlock(contend_rw_naive_t *lock, const struct timespec *at);
+int contend_rw_naive_clockrdlock(contend_rw_naive_t *lock, int clock, const struct timespec *at);
+int contend_rw_naive_rdunlock(contend_rw_naive_t *lock);
+int contend_rw_naive_rdlock_again(contend_rw_naive_t *lock);
+int contend_rw_naive_unlock(contend_rw_naive_t *lock);
+int contend_rw_naive_downgrade(contend_rw_naive_t *lock);
+
+/* rwsem_no_spin: rwsem as it was before writers spun: the thread that finds it free takes it, all others sleep.
    Linux 3.10. Fairness: none, but the first waiter is bypassed for at most 4 ms, or until it is woken next. */
 typedef struct contend_rwsem_no_spin {
     uint64_t contend_private[3];

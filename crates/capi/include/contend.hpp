@@ -126,32 +126,23 @@ constexpr int ww_gives_way = EDEADLK;
 /// the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
 using adaptive = detail::timed_shared<contend_adaptive_t, contend_adaptive_wrlock, contend_adaptive_wrunlock, contend_adaptive_trywrlock, contend_adaptive_rdlock, contend_adaptive_rdunlock, contend_adaptive_tryrdlock, contend_adaptive_downgrade, contend_adaptive_clockwrlock, contend_adaptive_clockrdlock>;
 
-/// swap until the word was free; every attempt takes the line.
-using tas = detail::timed<contend_tas_t, contend_tas_lock, contend_tas_unlock, contend_tas_trylock, contend_tas_clocklock>;
+/// a mutex that backs off while the lock is hot, then sleeps.
+using futex = detail::timed<contend_futex_t, contend_futex_lock, contend_futex_unlock, contend_futex_trylock, contend_futex_clocklock>;
 
-/// swap at once, back off twice as long after each failure.
-using tas_backoff = detail::timed<contend_tas_backoff_t, contend_tas_backoff_lock, contend_tas_backoff_unlock, contend_tas_backoff_trylock, contend_tas_backoff_clocklock>;
-
-/// read until the word is free, then swap; all waiters rush at a release.
-using ttas = detail::timed<contend_ttas_t, contend_ttas_lock, contend_ttas_unlock, contend_ttas_trylock, contend_ttas_clocklock>;
+/// a reader-writer lock that sleeps; fair to writers, lets a reader read again.
+using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrunlock, contend_rw_trywrlock, contend_rw_rdlock, contend_rw_rdunlock, contend_rw_tryrdlock, contend_rw_downgrade, contend_rw_clockwrlock, contend_rw_clockrdlock>;
 
 /// read, back off twice as long after each failure, swap when free.
 using ttas_backoff = detail::timed<contend_ttas_backoff_t, contend_ttas_backoff_lock, contend_ttas_backoff_unlock, contend_ttas_backoff_trylock, contend_ttas_backoff_clocklock>;
 
-/// draw a number, wait until it is served; all waiters watch one word.
-using ticket = detail::tried<contend_ticket_t, contend_ticket_lock, contend_ticket_unlock, contend_ticket_trylock>;
-
-/// the ticket lock with 16-bit numbers in one word.
-using ticket4 = detail::tried<contend_ticket4_t, contend_ticket4_lock, contend_ticket4_unlock, contend_ticket4_trylock>;
-
 /// a ticket lock whose waiters back off in proportion to their distance.
 using ticket_proportional = detail::tried<contend_ticket_proportional_t, contend_ticket_proportional_lock, contend_ticket_proportional_unlock, contend_ticket_proportional_trylock>;
 
-/// a ticket lock whose waiters learn how long to back off.
-using ticket_selftuning = detail::tried<contend_ticket_selftuning_t, contend_ticket_selftuning_lock, contend_ticket_selftuning_unlock, contend_ticket_selftuning_trylock>;
+/// a lock with a reference count that is changed without it while it is free.
+using lockref = detail::timed<contend_lockref_t, contend_lockref_lock, contend_lockref_unlock, contend_lockref_trylock, contend_lockref_clocklock>;
 
-/// an array of slots; every waiter watches its own.
-using anderson = detail::tried<contend_anderson_t, contend_anderson_lock, contend_anderson_unlock, contend_anderson_trylock>;
+/// a reader-writer spin lock whose waiters queue up at a ticket lock.
+using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, contend_rw_queued_wrunlock, contend_rw_queued_trywrlock, contend_rw_queued_rdlock, contend_rw_queued_rdunlock, contend_rw_queued_tryrdlock, contend_rw_queued_downgrade>;
 
 /// a queue of nodes; every waiter watches its own.
 using mcs = detail::tried<contend_mcs_t, contend_mcs_lock, contend_mcs_unlock, contend_mcs_trylock>;
@@ -168,40 +159,49 @@ using clh = detail::tried<contend_clh_t, contend_clh_lock, contend_clh_unlock, c
 /// CLH whose waiters can give up.
 using clh_timed = detail::timed<contend_clh_timed_t, contend_clh_timed_lock, contend_clh_timed_unlock, contend_clh_timed_trylock, contend_clh_timed_clocklock>;
 
-/// CLH with a queue for each cluster of cores, moved to the global one as a whole.
-using hclh = detail::tried<contend_hclh_t, contend_hclh_lock, contend_hclh_unlock, contend_hclh_trylock>;
-
 /// MCS linked both ways, whose waiters can leave from anywhere.
 using osq = detail::timed<contend_osq_t, contend_osq_lock, contend_osq_unlock, contend_osq_trylock, contend_osq_clocklock>;
 
 /// 4 bytes: one pending waiter on the word, an MCS queue behind it.
 using qspin = detail::tried<contend_qspin_t, contend_qspin_lock, contend_qspin_unlock, contend_qspin_trylock>;
 
-/// a lock with a reference count that is changed without it while it is free.
-using lockref = detail::timed<contend_lockref_t, contend_lockref_lock, contend_lockref_unlock, contend_lockref_trylock, contend_lockref_clocklock>;
-
-/// a reader-writer spin lock on one word.
-using rw_naive = detail::timed_shared<contend_rw_naive_t, contend_rw_naive_wrlock, contend_rw_naive_wrunlock, contend_rw_naive_trywrlock, contend_rw_naive_rdlock, contend_rw_naive_rdunlock, contend_rw_naive_tryrdlock, contend_rw_naive_downgrade, contend_rw_naive_clockwrlock, contend_rw_naive_clockrdlock>;
-
-/// a reader-writer spin lock whose waiters queue up at a ticket lock.
-using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, contend_rw_queued_wrunlock, contend_rw_queued_trywrlock, contend_rw_queued_rdlock, contend_rw_queued_rdunlock, contend_rw_queued_tryrdlock, contend_rw_queued_downgrade>;
-
-/// a mutex that backs off while the lock is hot, then sleeps.
-using futex = detail::timed<contend_futex_t, contend_futex_lock, contend_futex_unlock, contend_futex_trylock, contend_futex_clocklock>;
-
-/// a reader-writer lock that sleeps; fair to writers, lets a reader read again.
-using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrunlock, contend_rw_trywrlock, contend_rw_rdlock, contend_rw_rdunlock, contend_rw_tryrdlock, contend_rw_downgrade, contend_rw_clockwrlock, contend_rw_clockrdlock>;
-
 /// spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
 using kernel_mutex = detail::timed<contend_kernel_mutex_t, contend_kernel_mutex_lock, contend_kernel_mutex_unlock, contend_kernel_mutex_trylock, contend_kernel_mutex_clocklock>;
 
-/// taken by whoever finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
+/// taken by the thread that finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
 using tp_futex = detail::timed<contend_tp_futex_t, contend_tp_futex_lock, contend_tp_futex_unlock, contend_tp_futex_trylock, contend_tp_futex_clocklock>;
 
 /// a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms.
 using rwsem = detail::timed_shared<contend_rwsem_t, contend_rwsem_wrlock, contend_rwsem_wrunlock, contend_rwsem_trywrlock, contend_rwsem_rdlock, contend_rwsem_rdunlock, contend_rwsem_tryrdlock, contend_rwsem_downgrade, contend_rwsem_clockwrlock, contend_rwsem_clockrdlock>;
 
-/// rwsem as it was before writers spun: whoever finds it free takes it, all others sleep.
+/// swap until the word was free; every attempt takes the line.
+using tas = detail::timed<contend_tas_t, contend_tas_lock, contend_tas_unlock, contend_tas_trylock, contend_tas_clocklock>;
+
+/// swap at once, back off twice as long after each failure.
+using tas_backoff = detail::timed<contend_tas_backoff_t, contend_tas_backoff_lock, contend_tas_backoff_unlock, contend_tas_backoff_trylock, contend_tas_backoff_clocklock>;
+
+/// read until the word is free, then swap; all waiters rush at a release.
+using ttas = detail::timed<contend_ttas_t, contend_ttas_lock, contend_ttas_unlock, contend_ttas_trylock, contend_ttas_clocklock>;
+
+/// draw a number, wait until it is served; all waiters watch one word.
+using ticket = detail::tried<contend_ticket_t, contend_ticket_lock, contend_ticket_unlock, contend_ticket_trylock>;
+
+/// the ticket lock with 16-bit numbers in one word.
+using ticket4 = detail::tried<contend_ticket4_t, contend_ticket4_lock, contend_ticket4_unlock, contend_ticket4_trylock>;
+
+/// a ticket lock whose waiters learn how long to back off.
+using ticket_selftuning = detail::tried<contend_ticket_selftuning_t, contend_ticket_selftuning_lock, contend_ticket_selftuning_unlock, contend_ticket_selftuning_trylock>;
+
+/// an array of slots; every waiter watches its own.
+using anderson = detail::tried<contend_anderson_t, contend_anderson_lock, contend_anderson_unlock, contend_anderson_trylock>;
+
+/// CLH with a queue for each cluster of cores, moved to the global one as a whole.
+using hclh = detail::tried<contend_hclh_t, contend_hclh_lock, contend_hclh_unlock, contend_hclh_trylock>;
+
+/// a reader-writer spin lock on one word.
+using rw_naive = detail::timed_shared<contend_rw_naive_t, contend_rw_naive_wrlock, contend_rw_naive_wrunlock, contend_rw_naive_trywrlock, contend_rw_naive_rdlock, contend_rw_naive_rdunlock, contend_rw_naive_tryrdlock, contend_rw_naive_downgrade, contend_rw_naive_clockwrlock, contend_rw_naive_clockrdlock>;
+
+/// rwsem as it was before writers spun: the thread that finds it free takes it, all others sleep.
 using rwsem_no_spin = detail::timed_shared<contend_rwsem_no_spin_t, contend_rwsem_no_spin_wrlock, contend_rwsem_no_spin_wrunlock, contend_rwsem_no_spin_trywrlock, contend_rwsem_no_spin_rdlock, contend_rwsem_no_spin_rdunlock, contend_rwsem_no_spin_tryrdlock, contend_rwsem_no_spin_downgrade, contend_rwsem_no_spin_clockwrlock, contend_rwsem_no_spin_clockrdlock>;
 
 /// rwsem as it was before newcomers could steal it: handed over to sleepers in the order of arrival.

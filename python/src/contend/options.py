@@ -118,8 +118,7 @@ class CompareOptions(TypedDict, total=False):
 
     lock: str | Iterable[str] | None
     """Locks to compare with glibc, each for every kind that it can stand in for [default: every one of `contend locks`
-    but those called glibc-…, which do what glibc does]. One kind alone is KIND=LOCK; `+` joins several:
-    mutex=mcs+rwlock=rw."""
+    but those of the groups history and glibc]. One kind alone is KIND=LOCK; `+` joins several: mutex=mcs+rwlock=rw."""
 
     runs: int | None
     """Runs of each lock after the warm-up [default: 5]."""

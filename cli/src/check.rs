@@ -218,15 +218,15 @@ fn judge(
     interrupt::keep();
     let bar = progress::bar(0, "{elapsed}  {wide_msg}");
     bar.enable_steady_tick(Duration::from_millis(200));
-    let lines = Lines::new();
-    let mutants = if args.mutate { judge_mutants(locks, args.time_limit, &bar, &lines) } else { Vec::new() };
+    let lines = Lines::of(&bar);
+    let mutants = if args.mutate { judge_mutants(locks, args.time_limit, &bar) } else { Vec::new() };
     let limits = Limits::new(args.time_limit.saturating_sub(started.elapsed()));
     let verdicts = plan::judge_all(tasks, &limits, mutation, &|progress| {
         bar.set_length(progress.of as u64);
         bar.set_position(progress.settled as u64);
         bar.set_message(progress.task.to_string());
-        lines.say(|| format!("{} of {} explorations are settled", progress.settled, progress.of));
     });
+    drop(lines);
     bar.finish_and_clear();
     let of = |lock: &&'static Lock| CheckedLock { lock, verdicts: Vec::new(), mutants: Vec::new() };
     let mut all = locks.iter().map(of).collect::<Vec<_>>();
@@ -261,18 +261,15 @@ fn list(json: bool, options: &Options) -> anyhow::Result<ExitCode> {
 }
 
 /// Judges all mutants of these locks, for which there are two thirds of the time.
-fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar, lines: &Lines) -> Vec<Mutant> {
+fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar) -> Vec<Mutant> {
     let limits = Limits::new(time * 2 / 3);
     bar.set_message("looking for the accesses of locks");
     // Those of an elided lock's accesses are its base's: transactions are not followed under release-acquire.
     let locks = locks.iter().copied().filter(|lock| !lock.is_elided()).collect::<Vec<_>>();
-    mutants::judge_all(&locks, &limits, &|progress| {
-        match progress {
-            mutants::Progress::Begun(of) => bar.inc_length(of as u64),
-            mutants::Progress::Tries(mutant) => bar.set_message(mutant.to_owned()),
-            mutants::Progress::Judged => bar.inc(1),
-        }
-        lines.say(|| format!("{} of {} mutants are judged", bar.position(), bar.length().unwrap_or(0)));
+    mutants::judge_all(&locks, &limits, &|progress| match progress {
+        mutants::Progress::Begun(of) => bar.inc_length(of as u64),
+        mutants::Progress::Tries(mutant) => bar.set_message(mutant.to_owned()),
+        mutants::Progress::Judged => bar.inc(1),
     })
 }
 

@@ -4,8 +4,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use report::Screen;
 use session::progress::{Progress, Steps, Work, shown_duration};
 use std::io::IsTerminal as _;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A bar of so many steps, followed by `words`, a template of indicatif. Hidden where standard error is no terminal.
@@ -48,52 +50,81 @@ impl Drop for Bar {
     }
 }
 
-/// Says how far long work is in a line now and then, where standard error is no terminal and shows no bar.
-pub(crate) struct Lines(Mutex<Instant>);
+/// Says every 10 s how far long work is, until it is dropped, where standard error is no terminal and shows no bar.
+pub(crate) struct Lines {
+    /// Hangs up at the end.
+    ends: Option<Sender<()>>,
+    says: Option<JoinHandle<()>>,
+}
 
 impl Lines {
     const EVERY: Duration = Duration::from_secs(10);
 
-    /// The first line comes when the work has taken so long.
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(Instant::now()))
+    /// The first line comes when the work has taken so long. A step may take longer: its line is said by a thread of its own.
+    pub(crate) fn new(how_far: impl Fn() -> String + Send + 'static) -> Self {
+        if std::io::stderr().is_terminal() {
+            return Self { ends: None, says: None };
+        }
+        let (ends, ended) = mpsc::channel();
+        let say = move || {
+            while ended.recv_timeout(Self::EVERY) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("contend: {}", how_far());
+            }
+        };
+        // Without the thread the work is done all the same.
+        let says = std::thread::Builder::new().name("progress".into()).spawn(say).ok();
+        Self { ends: Some(ends), says }
     }
 
-    /// Writes how far the work is, if it is time for a line.
-    pub(crate) fn say(&self, how_far: impl FnOnce() -> String) {
-        let mut last = self.0.lock().expect("no holder panics");
-        if !std::io::stderr().is_terminal() && last.elapsed() >= Self::EVERY {
-            *last = Instant::now();
-            eprintln!("contend: {}", how_far());
-        }
+    /// Of a bar, with what it says.
+    pub(crate) fn of(bar: &ProgressBar) -> Self {
+        let bar = bar.clone();
+        Self::new(move || match bar.length().unwrap_or(0) {
+            0 => bar.message(),
+            steps => format!("{} of {steps}, {}", bar.position(), bar.message()),
+        })
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        drop(self.ends.take());
+        self.says.take().map(JoinHandle::join);
     }
 }
 
 /// How far a benchmark or a simulation is and how long it will take: a bar on a terminal, else a line now and then.
 struct Runs {
     bar: Bar,
+    way: Arc<Way>,
+    _lines: Lines,
+}
+
+/// What of the steps is behind and what is left.
+struct Way {
     steps: usize,
-    /// What the steps are called.
-    called: &'static str,
     done: AtomicUsize,
     started: Instant,
-    lines: Lines,
     later: Duration,
 }
 
 impl Runs {
     fn new(steps: usize, called: &'static str, later: Duration) -> Self {
+        let way = Arc::new(Way { steps, done: AtomicUsize::new(0), started: Instant::now(), later });
+        let of_lines = Arc::clone(&way);
+        let how_far = move || {
+            let done = of_lines.done.load(Ordering::Relaxed);
+            format!("{done} of {} {called}, {}", of_lines.steps.max(done), of_lines.left())
+        };
         Self {
             bar: Bar(bar(steps, &format!("{called}, {{elapsed}}, {{wide_msg}}"))),
-            steps,
-            called,
-            done: AtomicUsize::new(0),
-            started: Instant::now(),
-            lines: Lines::new(),
-            later,
+            way,
+            _lines: Lines::new(how_far),
         }
     }
+}
 
+impl Way {
     /// How long it will take, if what is left takes as long as what was done.
     fn left(&self) -> String {
         let done = self.done.load(Ordering::Relaxed);
@@ -108,14 +139,13 @@ impl Runs {
 
 impl Steps for Runs {
     fn begin(&self, name: &str) {
-        self.bar.0.set_message(format!("{}: {name}", self.left()));
+        self.bar.0.set_message(format!("{}: {name}", self.way.left()));
     }
 
     fn done(&self) {
         self.bar.done();
-        let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        self.bar.0.set_message(self.left());
-        self.lines.say(|| format!("{done} of {} {}, {}", self.steps.max(done), self.called, self.left()));
+        self.way.done.fetch_add(1, Ordering::Relaxed);
+        self.bar.0.set_message(self.way.left());
     }
 }
 

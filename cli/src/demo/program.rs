@@ -19,7 +19,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "500ms", value_parser = arguments::duration)]
     duration: Duration,
     /// Think time between two operations, about: for each nanosecond one random number is drawn [default: 100ns
-    /// between lookups, 4us for a request]
+    /// between lookups, 6us for a request]
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     think: Option<Span>,
     /// Steps of the hundred of a lookup that are done outside of the lock: a shorter section

@@ -95,6 +95,24 @@ fn nobody_sleeps_or_wakes_others_in_a_transaction() {
     }
 }
 
+/// Nor is a lock taken whose owner inherits: that is a call of the kernel, too.
+#[test]
+fn the_kernels_lock_is_not_taken_in_a_transaction() {
+    for model in MODELS {
+        let found = outcomes(model, &|| {
+            let (lock, seen) = (word(), word());
+            Checked::run(&Plan::threads(1), &|_| {
+                let ended = transaction(|| {
+                    let _ = Checked::try_acquire_inheriting(&lock);
+                });
+                seen.fetch_add(u32::from(ended.is_ok()), Relaxed);
+            });
+            (lock.load(Relaxed), seen.load(Relaxed))
+        });
+        assert_eq!(found, [(0, 0)], "{model:?}");
+    }
+}
+
 /// Of the locks within each other some are elided, and others held in earnest and slept for.
 #[test]
 fn elided_locks_that_sleep_may_be_held_within_each_other() {

@@ -130,6 +130,24 @@ fn read_modify_writes_without_end_are_a_livelock() {
     assert_eq!(stopped.reason, Reason::Livelock { events: 10_000 });
 }
 
+/// Where threads share cores, each has had its turn before a run is given up.
+#[test]
+fn a_livelock_on_shared_cores_is_found_after_some_turns() {
+    let options = Options { livelock_events: 500, ..Options::default() };
+    let slices = with_slices();
+    let turn = slices.time_slice;
+    let stopped = Simulation::new(&slices)
+        .options(options)
+        .run(|| {
+            let word = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
+            let plan = Plan { cores: &[0, 0, 1, 1], ..Plan::threads(4) };
+            M::run(&plan, &|_| M::spin_rmw(&*word, |word| word.swap(1, Acquire) == 2))
+        })
+        .unwrap_err();
+    assert_eq!(stopped.reason, Reason::Livelock { events: 500 });
+    assert!(stopped.at_ps >= 4 * turn, "each thread has had its core: {stopped}");
+}
+
 /// Who polls meanwhile makes events without end, and the kernel gives the core back all the same.
 #[test]
 fn to_wait_for_a_thread_without_a_core_is_no_livelock() {

@@ -187,6 +187,7 @@ fn in_kernel(
     site: &'static Site<'static>,
     change: impl Fn(Inheriting) -> Inheriting,
 ) -> Inheriting {
+    session.calls_kernel();
     let change = |word| change(Inheriting(word)).0;
     Inheriting(session.read_modify_write(address_of(word), Ordering::AcqRel, site, change))
 }

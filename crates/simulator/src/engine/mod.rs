@@ -466,12 +466,13 @@ impl Engine {
         }
     }
 
-    /// How long it takes until every thread, the holder of a lock among them, has had its core [`TURNS`] times; nothing where
+    /// How long it takes until every thread that has not ended, the holder of a lock among them, has had its core [`TURNS`] times; nothing where
     /// each has a core of its own.
     fn turns_of_all(&self) -> Time {
         let mut on_core = vec![0_u64; self.hardware.cores()];
         (0..self.threads.len() as u32).for_each(|thread| {
-            on_core[self.scheduler.thread(thread).core as usize] += 1;
+            let thread = self.scheduler.thread(thread);
+            on_core[thread.core as usize] += u64::from(thread.activity != Activity::Done);
         });
         let others = on_core.into_iter().max().unwrap_or(0).saturating_sub(1);
         TURNS * others * (self.hardware.time_slice + self.hardware.tick)

@@ -279,6 +279,7 @@ impl Pending {
         let mut cut_off = Vec::new();
         for task in std::mem::take(&mut self.unseen) {
             if limits.are_over() {
+                self.elapsed += started.elapsed();
                 return;
             }
             let exploration = Exploration {
@@ -286,7 +287,7 @@ impl Pending {
                 search,
                 most_executions: by_executions.then_some(most),
                 most_states: (!by_executions).then_some(most as usize),
-                most_time: Some(left.saturating_sub(started.elapsed())),
+                most_time: Some(left.saturating_sub(started.elapsed()).min(limits.left())),
                 ..limits.exploration(task.model)
             };
             let report = task.explore(&exploration);

@@ -176,7 +176,8 @@ impl Limits {
         Exploration { stop: Some(interrupt::flag()), ..Exploration::of(model) }
     }
 
-    fn left(&self) -> Duration {
+    /// What is left of the time.
+    pub(super) fn left(&self) -> Duration {
         self.until.saturating_duration_since(Instant::now())
     }
 

@@ -386,6 +386,11 @@ fn storm_of_signals() {
 }
 
 #[test]
+fn blocked_signals_stay_blocked_and_destroyed_locks_of_others_stay_theirs() {
+    passes(&compiled("blocked_faults.c"), &[], &[]);
+}
+
+#[test]
 fn a_handler_at_every_instruction() {
     let rounds = if are_all() { "5" } else { "2" };
     passes(&compiled("steps.c"), &[], &[rounds]);

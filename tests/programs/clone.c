@@ -1,5 +1,6 @@
 // Children that are made by the system call itself, past the C library, so that no fork handler runs: what the caller holds
-// while others wait for it is the child's to give up and to take. Argument: children (10).
+// while others wait for it is the child's to give up and to take; and its first use of a lock does not wait for a thread of the
+// parent that was forking. Argument: children (10).
 
 #include "stress.h"
 
@@ -33,9 +34,43 @@ static void *wait_for(void *which) {
     return NULL;
 }
 
+static _Atomic int done;
+
+static void *forks(void *unused) {
+    (void)unused;
+    while (!done) {
+        pid_t child = fork();
+        if (child == 0) _exit(0);
+        CHECK(waitpid(child, NULL, 0) == child);
+    }
+    return NULL;
+}
+
+// Children made past the C library while another thread forks by it; each takes a lock for the first time.
+static void among_forks(long children) {
+    struct team *team = assemble(1, forks);
+    for (long child = 0; child < children; child++) {
+        long pid = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            alarm(20);
+            pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+            MUST(pthread_mutex_lock(&fresh));
+            MUST(pthread_mutex_unlock(&fresh));
+            _exit(0);
+        }
+        int status;
+        CHECK(waitpid((pid_t)pid, &status, 0) == pid);
+        if (status != 0) fail("child %ld among forks ended with %#x", child, status);
+    }
+    done = 1;
+    disperse(team);
+}
+
 int main(int argc, char **argv) {
     watch();
     long children = number(argc, argv, 1, 10);
+    among_forks(20 * children);
     MUST(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE));
     for (long child = 0; child < children; child++) {
         arrived = 0;

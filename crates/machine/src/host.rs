@@ -20,7 +20,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 pub use futex::{Errno, fence_everyone as fence_running_threads};
-pub use patience::{Patience, Round, SPIN_PAUSES, Sleeping, Spinning, YIELD_CYCLES, YIELDS, set_spin_bound};
+pub use patience::{
+    Patience, Round, SPIN_PAUSES, Sleeping, Spinning, YIELD_CYCLES, YIELDS, forget_sleepers, set_spin_bound,
+};
 pub use words::{HostCell, HostPtr, HostU32, HostU64};
 pub use yielding::YieldCosts;
 

@@ -213,7 +213,7 @@ impl KindChoices {
             Owner::Initialised => self.wanted(object, caller, site::Call::Initialises),
             Owner::Wanted(number) => Some(number),
             Owner::Unplaced => {
-                if site::is_too_late(object, caller) {
+                if site::is_too_late(caller) {
                     tag.set(Owner::Glibc); // and counted once
                 }
                 return Owner::Glibc;
@@ -235,7 +235,10 @@ impl KindChoices {
                         recorder::untouched(refusal);
                     }
                     self.not_chosen();
-                    if before == Owner::Undecided { Owner::Unplaced } else { Owner::Glibc }
+                    match before == Owner::Undecided && site::may_be_late(object) {
+                        true => Owner::Unplaced,
+                        false => Owner::Glibc,
+                    }
                 }
                 (None, Some(number)) => {
                     let keep = |slot: Reference| reference.store(slot.0, Ordering::Relaxed);

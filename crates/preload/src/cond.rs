@@ -11,6 +11,7 @@
 //! | 4..8   | `__wseq`       | generation in which the waiters came, see [`crate::generation`] | first use after a fork |
 //! | 8..12  | `__g1_start`   | sequence: counts wake-ups; waiters sleep on it           | who wakes             |
 //! | 36..40 | `__wrefs`      | attributes, as glibc's init writes them: bit 0 shared, bit 1 monotonic clock | glibc's init |
+//! | 28..32 | `__wrefs`      | the same from glibc 2.41 on, which has no `__g_refs` before it | glibc's init         |
 //!
 //! A waiter notes the sequence, gives the mutex up and sleeps while the sequence is what it was. A signal counts the
 //! sequence up, so that a waiter that does not sleep yet will not, and wakes one sleeper, the one that has slept longest.
@@ -27,7 +28,8 @@ use core::ffi::{c_int, c_void};
 use core::mem::{offset_of, zeroed};
 use core::ptr::null;
 use core::sync::atomic::{
-    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+    AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    Ordering::SeqCst,
 };
 
 use libc::{clockid_t, pthread_cond_t, pthread_condattr_t, pthread_mutex_t, timespec};
@@ -51,14 +53,44 @@ struct Cond {
     /// after a fork forgets the parent's waiters and no others.
     waiters: AtomicU64,
     sequence: AtomicU32,
-    _glibc: [u32; 6],
-    attributes: AtomicU32,
-    _signals: [u32; 2],
+    glibc: [AtomicU32; 9],
 }
 
 const _: () = assert!(size_of::<Cond>() == size_of::<pthread_cond_t>());
 const _: () = assert!(align_of::<Cond>() <= align_of::<pthread_cond_t>());
-const _: () = assert!(offset_of!(Cond, attributes) == 36);
+const _: () = assert!(offset_of!(Cond, glibc) == WRITTEN);
+
+/// Bytes of the object that ours writes.
+const WRITTEN: usize = 12;
+/// Where `__wrefs` may be: until glibc 2.40, and from 2.41 on.
+const WREFS: [usize; 2] = [36, 28];
+
+/// The byte at which this glibc has `__wrefs`; 0 until that is known.
+static ATTRIBUTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Finds out where glibc's init writes the attributes.
+#[cold]
+fn find_attributes() -> usize {
+    // SAFETY: zeros are valid values of both, which are then initialised.
+    let (mut cond, mut attributes) = unsafe { (zeroed::<pthread_cond_t>(), zeroed::<pthread_condattr_t>()) };
+    // SAFETY: both live here.
+    unsafe {
+        libc::pthread_condattr_init(&raw mut attributes);
+        libc::pthread_condattr_setclock(&raw mut attributes, libc::CLOCK_MONOTONIC);
+        real::pthread_cond_init(&raw mut cond, &raw const attributes);
+        libc::pthread_condattr_destroy(&raw mut attributes);
+    }
+    // SAFETY: it lives here.
+    let cond = unsafe { Cond::at(&raw mut cond) };
+    let found = where_attributes_are(|at| cond.glibc[(at - WRITTEN) / size_of::<u32>()].load(Relaxed));
+    ATTRIBUTES.store(found, Relaxed);
+    found
+}
+
+/// Of the places for attributes the one at which a fresh object of the monotonic clock has them.
+fn where_attributes_are(word: impl Fn(usize) -> u32) -> usize {
+    WREFS.into_iter().find(|&at| word(at) == MONOTONIC).unwrap_or(WREFS[0])
+}
 
 // Bits of `__wrefs`, from glibc's nptl/pthread_cond_common.c.
 const SHARED: u32 = 1;
@@ -111,8 +143,16 @@ impl Cond {
         core::ptr::from_ref(self) as usize
     }
 
+    fn attributes(&self) -> u32 {
+        let at = match ATTRIBUTES.load(Relaxed) {
+            0 => find_attributes(),
+            known => known,
+        };
+        self.glibc[(at - WRITTEN) / size_of::<u32>()].load(Relaxed)
+    }
+
     fn shared(&self) -> bool {
-        self.attributes.load(Relaxed) & SHARED != 0
+        self.attributes() & SHARED != 0
     }
 
     fn ours(&self) -> bool {
@@ -120,11 +160,7 @@ impl Cond {
     }
 
     fn clock(&self) -> clockid_t {
-        if self.attributes.load(Relaxed) & MONOTONIC != 0 {
-            libc::CLOCK_MONOTONIC
-        } else {
-            libc::CLOCK_REALTIME
-        }
+        if self.attributes() & MONOTONIC != 0 { libc::CLOCK_MONOTONIC } else { libc::CLOCK_REALTIME }
     }
 
     /// Forgets the waiters of the parent process.
@@ -468,4 +504,18 @@ pub(crate) unsafe extern "C-unwind" fn broadcast(cond: *mut pthread_cond_t) -> c
     this.note_shared_wake();
     // SAFETY: passed on.
     unsafe { real::pthread_cond_broadcast(cond) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MONOTONIC, find_attributes, where_attributes_are};
+
+    #[test]
+    fn attributes_are_where_the_c_library_writes_them() {
+        for place in [36, 28] {
+            assert_eq!(where_attributes_are(|at| if at == place { MONOTONIC } else { 0 }), place);
+        }
+        assert_eq!(where_attributes_are(|_| 0), 36, "of none that is known the older");
+        assert!([36, 28].contains(&find_attributes()));
+    }
 }

@@ -87,6 +87,7 @@ fn child_begins() {
     let thread = thread::current();
     Initialisation::end();
     generation::next();
+    machine::host::forget_sleepers();
     recorder::forked_child(&thread.recorded);
     rwlock::keep_own_reads(thread);
 }

@@ -28,12 +28,12 @@ pub(crate) fn with_signals_blocked<R>(body: impl FnOnce() -> R) -> R {
 /// Blocks the signals and the cancellation of the calling thread.
 pub(crate) fn block_signals() -> Before {
     let cancel_state = cancellation::set_state(cancellation::DISABLED);
-    Before { signals: set_signal_mask(BLOCKED), cancel_state }
+    Before { signals: set_signal_mask(libc::SIG_BLOCK, BLOCKED), cancel_state }
 }
 
 /// Unblocks what was unblocked before.
 pub(crate) fn unblock_signals(before: Before) {
-    set_signal_mask(before.signals);
+    set_signal_mask(libc::SIG_SETMASK, before.signals);
     cancellation::set_state(before.cancel_state);
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn unblock_signals(before: Before) {
 type SignalMask = u64;
 
 /// All signals but those that an instruction raises: a program may handle faults of its own memory, in which an object of
-/// ours may lie, and one that is blocked ends the process.
+/// ours may lie, and one that is blocked ends the process. One of them that the program has blocked stays so.
 const BLOCKED: SignalMask = !(bit(libc::SIGSEGV)
     | bit(libc::SIGBUS)
     | bit(libc::SIGILL)
@@ -53,17 +53,17 @@ const fn bit(signal: c_int) -> SignalMask {
     1 << (signal - 1)
 }
 
-/// Sets which signals the calling thread blocks, and returns those that it blocked before.
+/// Changes which signals the calling thread blocks, and returns those that it blocked before.
 ///
 /// By the system call itself, since the C library's function leaves the signal of a cancellation through: its handler may
 /// end the thread.
-fn set_signal_mask(mask: SignalMask) -> SignalMask {
+fn set_signal_mask(how: c_int, mask: SignalMask) -> SignalMask {
     let mut before: SignalMask = 0;
     // SAFETY: the kernel reads one mask and writes the other, both of the length given; valid ones never fail.
     unsafe {
         libc::syscall(
             libc::SYS_rt_sigprocmask,
-            libc::SIG_SETMASK,
+            how,
             &raw const mask,
             &raw mut before,
             size_of::<SignalMask>(),

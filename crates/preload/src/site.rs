@@ -159,12 +159,17 @@ fn chosen_by_stack(places: &[Site<'_>], kind: ObjectKind, caller: usize, by_call
     None
 }
 
+/// Whether [`is_too_late`] may ever be true of an object: a variable is told by its address, whichever call takes it.
+pub(crate) fn may_be_late(object: usize) -> bool {
+    SITES.calls.load(Ordering::Relaxed) != 0 && module_of(object).is_none()
+}
+
 /// Whether an object that the C library keeps, since it was first taken where no site is, is one of a site's all the same: the call
-/// that returns to `caller` is one of those. Then it is counted as taken too late.
+/// that returns to `caller` is one of those. Then it is counted as taken too late. Not asked unless it [may be](may_be_late).
 #[cold]
-pub(crate) fn is_too_late(object: usize, caller: usize) -> bool {
+pub(crate) fn is_too_late(caller: usize) -> bool {
     /// Callers that are no sites, each at its place by hash.
-    static OTHERS: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+    static OTHERS: [AtomicUsize; 512] = [const { AtomicUsize::new(0) }; 512];
     let known = &OTHERS[(caller ^ caller >> 6) % OTHERS.len()];
     if SITES.calls.load(Ordering::Relaxed) == 0 || known.load(Ordering::Relaxed) == caller {
         return false;
@@ -172,9 +177,6 @@ pub(crate) fn is_too_late(object: usize, caller: usize) -> bool {
     let places = places();
     let is_call = |&place: &usize| matches!(places[place].which, Which::Call(_));
     let place = with_signals_blocked(|| {
-        if module_of(object).is_some() {
-            return None; // a variable is told by its address; the call may take others, too
-        }
         let place = calls(caller, places).and_then(|found| found.places().find(is_call));
         if place.is_none() {
             known.store(caller, Ordering::Relaxed);

@@ -223,9 +223,12 @@ impl Spin {
     #[cold]
     fn destroy(&self) -> c_int {
         match self.ours() {
-            Some(ours) if ours.reference.is_of(self.address()) => {
-                recorder::destroyed(&ours.slot().trace);
-                arena::release(ours.reference, self.address());
+            Some(ours) => {
+                if ours.reference.is_of(self.address()) {
+                    recorder::destroyed(&ours.slot().trace);
+                    arena::release(ours.reference, self.address());
+                }
+                self.0.store(0, Relaxed);
             }
             None if recorder::enabled() => {
                 if let Some(trace) = arena::known_trace(self.address()) {
@@ -233,9 +236,8 @@ impl Spin {
                     arena::forget(self.address());
                 }
             }
-            _ => {}
+            None => {} // glibc's destroy writes nothing: another process may use it still
         }
-        self.0.store(0, Relaxed);
         0
     }
 }

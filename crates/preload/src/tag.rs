@@ -107,6 +107,7 @@ impl Initialisation {
             if thread::current().forking.get() {
                 return body(&Self(())); // in a fork handler: the thread has the right until the fork is over
             }
+            crate::generation::generation(); // in a child made past the C library: its parent's thread does not decide here
             Self::begin();
             let result = body(&Self(()));
             Self::end();

@@ -182,8 +182,13 @@ pub fn set_spin_bound(pauses: u32) {
 
 const BUCKETS: usize = 256;
 
-/// How many sleep on words that fall into each bucket. Written by sleepers only.
+/// How many sleep on words that fall into each bucket. Written by sleepers, and in the child of a fork.
 static SLEEPERS: [AtomicU32; BUCKETS] = [const { AtomicU32::new(0) }; BUCKETS];
+
+/// In the child of a fork: the parent's threads sleep there, and not here, where every write would have a system call to wake them.
+pub fn forget_sleepers() {
+    SLEEPERS.iter().for_each(|sleepers| sleepers.store(0, Ordering::Relaxed));
+}
 
 #[inline]
 fn sleepers_at(address: usize) -> &'static AtomicU32 {
@@ -258,7 +263,8 @@ impl Sleeping {
         let word = unsafe { &*at };
         let channel = if round.channel == 0 { futex::ANY } else { round.channel };
         futex::sleep_bounded(word, seen.to_bits() as u32, round.deadline, bound_ns, channel);
-        sleepers.fetch_sub(1, Ordering::Relaxed);
+        // Nothing is left to be taken out in the child of a signal handler that forked during this wait.
+        let _ = sleepers.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1));
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use contend_profile::format::{HeaderValues, PAGE, RunValues, TaskValues};
 use contend_profile::read::{LockRow, LockTable, Profile};
-use contend_profile::record::{Mode, PerThread, Trace};
+use contend_profile::record::{Mode, Outcome, PerThread, Trace};
 use contend_profile::session::Look;
 use contend_profile::{Options, format};
 use pthread::object::ObjectKind;
@@ -113,6 +113,46 @@ fn a_rate_that_changes_is_followed_and_told() {
     assert!((4..=5).contains(&table.header.sample_period), "one in {}", table.header.sample_period);
     let timed = row(&table, 0x1000).unwrap().exclusive.hold().count;
     assert!((4_000..6_000).contains(&timed), "{timed} of 20000 timed at one in 4");
+}
+
+/// A thread that wakes in an interval may have slept since long before it.
+#[test]
+fn a_condition_wait_counts_for_the_part_that_is_in_the_interval() {
+    let file = File::new(1 << 20, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    file.pair(&t, &lock, 0x1000, 5, 10);
+    let started = NOW.get();
+    file.recorder.cond_waits(&t, started);
+    pass(1_000_000);
+    let before = look(&file);
+    pass(40);
+    file.recorder.cond_waited(&t, &lock, 0x1000, started, None, Outcome::Woken);
+    pass(10);
+    file.recorder.releasing(&t, &lock, Mode::Exclusive);
+    pass(950);
+    let table = between(&before, look(&file));
+    let row = row(&table, 0x1000).unwrap();
+    assert_eq!(row.exclusive.condition_ns, 40.0);
+    assert!(row.share.unwrap() < 0.05, "{:?}", row.share);
+}
+
+/// What takes the mutex back after a wait is timed as often as a lock call.
+#[test]
+fn condition_waits_are_acquisitions_of_which_one_in_so_many_is_timed() {
+    let file = File::new(1 << 20, 4);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    let turns = |count| {
+        for _ in 0..count {
+            file.pair(&t, &lock, 0x1000, 3, 10);
+            file.recorder.cond_waited(&t, &lock, 0x1000, NOW.get(), None, Outcome::Woken);
+            pass(10);
+            file.recorder.releasing(&t, &lock, Mode::Exclusive);
+        }
+    };
+    turns(20_000);
+    let before = look(&file);
+    turns(20_000);
+    assert_eq!(between(&before, look(&file)).header.sample_period, 4);
 }
 
 /// Programs may write anything to the file, at any time.

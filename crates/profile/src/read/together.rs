@@ -1,6 +1,7 @@
 //! Several profiles as one table: of a fleet, of runs one after another, or of the processes of one server.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
 use super::blocked::Blocked;
@@ -15,10 +16,32 @@ use crate::record::MERGED;
 const NOTED: usize = 3;
 
 /// What makes rows of several processes, or profiles, one lock.
-type Same<'r> = (&'r str, &'r str, &'r str, LockKind, bool);
+type Same<'r> = (&'r str, &'r str, Cow<'r, str>, LockKind, bool);
 
 fn same(row: &LockRow) -> Same<'_> {
-    (&row.program, &row.file, &row.name, row.kind, row.merged)
+    (&row.program, &row.file, Cow::Borrowed(&row.name), row.kind, row.merged)
+}
+
+/// The sites by which locks are named in some profile, where several have a name: by program and file. A profile that has one of
+/// them alone says the shorter name.
+struct NamedBySite<'r>(HashSet<(&'r str, &'r str, &'r str)>);
+
+impl<'r> NamedBySite<'r> {
+    fn among(rows: impl Iterator<Item = &'r LockRow>) -> Self {
+        let by_site = rows.filter(|row| !row.site.is_empty() && row.name.starts_with(&*row.site));
+        Self(by_site.map(|row| (&*row.program, &*row.file, &*row.site)).collect())
+    }
+
+    /// What makes rows one lock, whichever of its names each has.
+    fn same(&self, row: &'r LockRow) -> Same<'r> {
+        let mut same = same(row);
+        let is_by_site = row.name.starts_with(&*row.site);
+        if !is_by_site && self.0.contains(&(&row.program, &row.file, &row.site)) {
+            let number = row.name.rfind('#').map_or("", |at| &row.name[at..]);
+            same.2 = format!("{}{number}", row.site).into();
+        }
+        same
+    }
 }
 
 impl LockTable {
@@ -30,10 +53,11 @@ impl LockTable {
     pub fn together(tables: &[(String, Self)]) -> Option<Self> {
         let (_, first) = tables.first()?;
         let mut header = headers(tables);
+        let named = NamedBySite::among(tables.iter().flat_map(|(_, table)| &table.rows));
         let mut rows_of: BTreeMap<Same<'_>, Vec<Part<'_>>> = BTreeMap::new();
         for (of, (_, table)) in recordings(tables).zip(tables) {
             for row in &table.rows {
-                rows_of.entry(same(row)).or_default().push(Part { of, row });
+                rows_of.entry(named.same(row)).or_default().push(Part { of, row });
             }
         }
         let several = header.processes > 1;
@@ -42,10 +66,10 @@ impl LockTable {
         for (number, (same, of)) in (1..MERGED).zip(rows_of) {
             let number = if same.4 { MERGED } else { number };
             let id = LockId { section: rows.len() as u64 + 1, number };
+            rows.push(LockRow { name: same.2.clone().into_owned(), ..sum(&of, id, several) });
             ids.insert(same, id);
-            rows.push(sum(&of, id, several));
         }
-        let mut striped = stripes(tables, &ids, several);
+        let mut striped = stripes(tables, &named, &ids, several);
         for row in rows.iter_mut().chain(striped.iter_mut().map(|striped| &mut striped.row)) {
             relate(row, &header);
         }
@@ -100,7 +124,7 @@ fn sum(parts: &[Part<'_>], id: LockId, several: bool) -> LockRow {
     };
     // A process is one section of a recording.
     let count = |of: fn(&LockRow) -> u64| {
-        sum_of_recordings(parts.iter().map(|part| ((part.of, part.row.id), of(part.row))))
+        sum_of_recordings(parts.iter().map(|part| ((part.of, part.row.id.section), of(part.row))))
     };
     LockRow {
         id,
@@ -117,7 +141,12 @@ fn sum(parts: &[Part<'_>], id: LockId, several: bool) -> LockRow {
 }
 
 /// Striped locks of one name are the same stripe.
-fn stripes(tables: &[(String, LockTable)], ids: &HashMap<Same<'_>, LockId>, several: bool) -> Vec<Striped> {
+fn stripes<'r>(
+    tables: &'r [(String, LockTable)],
+    named: &NamedBySite<'r>,
+    ids: &HashMap<Same<'r>, LockId>,
+    several: bool,
+) -> Vec<Striped> {
     let mut stripes: BTreeMap<Same<'_>, (Vec<Part<'_>>, Vec<LockId>)> = BTreeMap::new();
     for (of, (_, table)) in recordings(tables).zip(tables) {
         let by_id: HashMap<LockId, &LockRow> = table.rows.iter().map(|row| (row.id, row)).collect();
@@ -125,7 +154,7 @@ fn stripes(tables: &[(String, LockTable)], ids: &HashMap<Same<'_>, LockId>, seve
             let (rows, members) = stripes.entry(same(&stripe.row)).or_default();
             rows.push(Part { of, row: &stripe.row });
             let known = stripe.members.iter().filter_map(|member| by_id.get(member));
-            members.extend(known.filter_map(|row| ids.get(&same(row)).copied()));
+            members.extend(known.filter_map(|row| ids.get(&named.same(row)).copied()));
         }
     }
     let fold = |(rows, mut members): (Vec<Part<'_>>, Vec<LockId>)| {
@@ -318,6 +347,35 @@ mod tests {
         assert_eq!(header.operations, Some(30));
         assert_eq!((header.elapsed_ns, header.cores_used), (3e9, 1.5));
         assert_eq!(row.acquisitions_per_operation, Some(400.0 / 30.0));
+    }
+
+    /// An interval in which one of two locks of a name was used says the name, the others say the site.
+    #[test]
+    fn a_lock_is_the_same_by_its_name_and_by_its_site() {
+        let of = |name: &str| {
+            let mut table = table(name, 100, 50.0);
+            table.rows[0].site = "make@0a".into();
+            table
+        };
+        let tables = named([of("make@0a"), of("make"), of("make@0a#2"), of("make#2")]);
+        let sum = LockTable::together(&tables).expect("four profiles");
+        let rows: Vec<_> = sum.rows.iter().map(|row| (&*row.name, row.acquisitions())).collect();
+        assert_eq!(rows, [("make@0a", 200), ("make@0a#2", 200)]);
+    }
+
+    /// Which shard is the worst, whose number the stripe's row has, is another one in each interval.
+    #[test]
+    fn threads_of_a_stripe_are_counted_once_a_process() {
+        let interval = |worst: u32| {
+            let mut table = table("shards[0]", 10, 5.0);
+            table.header.recording = 77;
+            let id = LockId { section: 7, number: worst };
+            let row = LockRow { id, name: "shards[*]".into(), ..table.rows[0].clone() };
+            table.striped.push(Striped { row, members: vec![table.rows[0].id], locks: 1 });
+            table
+        };
+        let sum = LockTable::together(&named([interval(3), interval(4)])).expect("two intervals");
+        assert_eq!(sum.striped[0].row.threads, 2);
     }
 
     #[test]

@@ -133,7 +133,10 @@ impl Look {
         let mut sum = Counted::default();
         for pair in self.records.iter().filter(|record| record.is(Type::Pair)) {
             let of = |field| self.word(pair.at + field);
-            sum.acquisitions = sum.acquisitions.saturating_add(of(offset_of!(Pair, acquisitions)));
+            // What takes the lock back after a condition wait is drawn, and timed, like every other acquisition.
+            let acquisitions =
+                of(offset_of!(Pair, acquisitions)).saturating_add(of(offset_of!(Pair, condition_waits)));
+            sum.acquisitions = sum.acquisitions.saturating_add(acquisitions);
             let timed =
                 of(offset_of!(Pair, hold_same_count)).saturating_add(of(offset_of!(Pair, hold_other_count)));
             sum.timed = sum.timed.saturating_add(timed);
@@ -183,6 +186,7 @@ impl Look {
             self.callers_since(before, record);
         }
         let used = self.pairs_since(before, &records);
+        self.conditions_since(before, &records);
         for record in of(Type::ByCaller) {
             let pair = self.word(record.at + offset_of!(ByCaller, pair));
             if self.key(place_of(pair)) == 0 {
@@ -265,6 +269,40 @@ impl Look {
             }
         }
         used
+    }
+
+    /// Takes what a condition wait lasted before the earlier look off its pair, to which all of it was added at its end. The wait was
+    /// with the lock that has the longest of the thread.
+    fn conditions_since(&mut self, before: &Self, records: &[Record]) {
+        let (since, ticks) = (offset_of!(Thread, waiting_since), offset_of!(Pair, condition_ticks));
+        let then = before.header().clock_last_ticks;
+        let mut waited: HashMap<u64, u64> = HashMap::new();
+        for thread in records.iter().filter(|record| record.is(Type::Thread) && record.has(since + 8)) {
+            let began = if before.word(thread.at) == 0 { 0 } else { before.word(thread.at + since) };
+            // One that goes on is in no count yet.
+            if began != 0 && began != self.word(thread.at + since) {
+                waited.insert(thread.at as u64 / UNIT, then.saturating_sub(began));
+            }
+        }
+        if waited.is_empty() {
+            return;
+        }
+        let mut longest: HashMap<u64, usize> = HashMap::new();
+        for pair in records.iter().filter(|record| record.is(Type::Pair) && record.has(Pair::LENGTH)) {
+            if waited.contains_key(&pair.thread) {
+                let longest = longest.entry(pair.thread).or_insert(pair.at);
+                if self.word(pair.at + ticks) > self.word(*longest + ticks) {
+                    *longest = pair.at;
+                }
+            }
+        }
+        for (thread, pair) in longest {
+            let early = waited[&thread];
+            // A wait that was cancelled is in no count.
+            if self.word(pair + ticks) >= early {
+                self.less(pair + ticks, early);
+            }
+        }
     }
 
     /// Whether the pair of a record that belongs to one was the same at the earlier look.

@@ -17,8 +17,8 @@ use proto::Profile as Message;
 
 /// How a gzip file begins, as `net/http/pprof` and `runtime/pprof` write profiles.
 pub(super) const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// Bytes that a profile may unpack to.
-pub(super) const LONGEST: u64 = 256 << 20;
+/// Bytes that a profile may unpack to. Two of them can be a message, which takes some 50 in memory.
+pub(super) const LONGEST: u64 = 16 << 20;
 
 /// Reads one.
 pub(super) fn open(path: &Path) -> Result<RuntimeWaits, RuntimeError> {
@@ -107,6 +107,17 @@ fn way_of(function: &str) -> Option<(&'static str, bool)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_be_unpacked_fits_into_memory_as_messages() {
+        let most = [
+            size_of::<proto::Sample>(),
+            size_of::<proto::Location>(),
+            size_of::<proto::Function>(),
+            size_of::<String>(),
+        ];
+        assert!(most.iter().all(|&bytes| LONGEST / 2 * bytes as u64 <= 1 << 29), "{most:?}");
+    }
 
     /// A profile with one sample for each stack, innermost function first.
     fn profile(kinds: &[&str], stacks: &[(&[&str], [i64; 2])]) -> Vec<u8> {

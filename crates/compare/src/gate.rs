@@ -14,7 +14,7 @@ use crate::statistics::Better;
 use crate::trial;
 use anyhow::Context as _;
 use launch::{Launch, Library};
-use profile::{LockTable, Options, Profile};
+use profile::{LockRow, LockTable, Options, Profile};
 use pthread::site::Site;
 use report::text;
 use session::noise::{Noise, Watch};
@@ -449,8 +449,10 @@ impl Measured {
 
 impl Shares {
     fn of(table: &LockTable, site: Option<&str>) -> Self {
-        let acquisitions: u64 = table.rows.iter().map(|row| row.acquisitions()).sum();
-        let contended: u64 = table.rows.iter().map(|row| row.contended()).sum();
+        // Of a lock of which only waits are known, no one knows the acquisitions.
+        let known = || table.rows.iter().filter(|row| !row.exclusive.waits_only);
+        let acquisitions: u64 = known().map(LockRow::acquisitions).sum();
+        let contended: u64 = known().map(LockRow::contended).sum();
         Self {
             contended: (acquisitions > 0).then(|| contended as f64 / acquisitions as f64),
             held: site.and_then(|site| held_share(table, site)),
@@ -483,4 +485,28 @@ fn words(command: &[OsString], threads: Option<u32>) -> Vec<OsString> {
         _ => word.clone(),
     };
     command.iter().map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::{LockKind, TableHeader, Usage};
+    use pthread::object::ObjectKind;
+
+    #[test]
+    fn locks_whose_acquisitions_are_not_known_are_in_no_share() {
+        let row = |name: &str, acquisitions, contended, waits_only| LockRow {
+            exclusive: Usage { acquisitions, contended, waits_only, ..Usage::default() },
+            ..LockRow::new(name, LockKind::Object(ObjectKind::Mutex))
+        };
+        let rows = vec![row("pool", 10, 1, false), row("std", 0, 5_000, true)];
+        let table = LockTable {
+            header: TableHeader::default(),
+            rows,
+            striped: Vec::new(),
+            kernel: None,
+            program: None,
+        };
+        assert_eq!(Shares::of(&table, None).contended, Some(0.1));
+    }
 }

@@ -628,6 +628,22 @@ mod tests {
     }
 
     #[test]
+    fn where_no_lock_could_be_tried_none_is_said_not_to_help() {
+        let mut cases = vec![
+            case(None, 1, &about(100.0)),
+            case(None, 2, &about(120.0)),
+            case(swap("rw"), 1, &[]),
+            case(swap("rw"), 2, &[]),
+        ];
+        for case in &mut cases[2..] {
+            case.failure = Some("timed out in the warm-up".into());
+        }
+        let said = Advice::measured("typical".into(), measured(cases, 2)).terminal(Screen::FILE);
+        assert!(!said.contains("no other lock in its place helps"), "{said}");
+        assert!(said.contains("No other lock could be tried in its place."), "{said}");
+    }
+
+    #[test]
     fn what_was_not_decided_is_no_finding() {
         let few = |swap, threads, rates: &[f64]| case(swap, threads, rates);
         let cases = |own: &[f64], other: &[f64]| {

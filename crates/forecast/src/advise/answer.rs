@@ -311,14 +311,14 @@ impl Advice {
             (false, true, false) => {
                 format!("{lock} does not hold {program} back here; on {} it probably will.", self.target)
             }
-            (false, false, true) if !finding.undecided(&self.measured).is_empty() => {
+            (false, false, true) if !finding.was_tried() || !finding.undecided(&self.measured).is_empty() => {
                 format!("{program} waits for {lock}.")
             }
             (false, false, true) => {
                 format!("{program} waits for {lock}, and no other lock in its place helps.")
             }
             (false, false, false) => {
-                format!("No {a_lock} holds {program} back. The one it takes most is {lock}.")
+                format!("No {a_lock} holds {program} back. Of its locks, {lock} takes most of its time.")
             }
         }
     }
@@ -418,6 +418,11 @@ impl Finding {
         }
     }
 
+    /// Whether the program ran with another lock in its place.
+    fn was_tried(&self) -> bool {
+        self.rows.iter().any(|row| row.lock.is_some() && row.failure.is_none())
+    }
+
     /// The locks of which too few runs were made to tell whether they help.
     fn undecided(&self, measured: &Measured) -> Vec<&str> {
         let most = measured.most();
@@ -452,6 +457,9 @@ impl Finding {
                 if advice.measured.cut_short { "" } else { ": give them more time with --time-limit" };
             let all = undecided.join(", ");
             let _ = writeln!(said, "Too few runs were made to tell whether {all} helps{remedy}.");
+        }
+        if !self.was_tried() {
+            said.push_str("No other lock could be tried in its place.\n");
         }
         said
     }

@@ -37,7 +37,8 @@ pub(super) fn besides(
         return Some("It has one core here, on which no two of its threads run at a time.".into());
     }
     let header = &table.header;
-    let threads_ns = (header.elapsed_ns * f64::from(most)).max(1.0);
+    // It may have more threads than it was asked for, whose waits are among those that were recorded.
+    let threads_ns = (header.elapsed_ns * f64::from(most)).max(header.threads_ns()).max(1.0);
     let blocked = header.blocked.unwrap_or_default();
     // The interpreter is waited for by a condition variable.
     // A thread that sleeps to the end of a run, as a main thread does, holds back no thread that works.
@@ -84,4 +85,26 @@ pub(super) fn besides(
     (idle > PART * f64::from(cores)).then(|| {
         format!("Besides, it keeps {busy:.1} of {cores} cores busy: part of its work may be done by fewer threads.")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use profile::TableHeader;
+    use profile::read::Blocked;
+
+    /// Threads that a program has beside those that it was asked for wait, too.
+    #[test]
+    fn no_threads_wait_for_more_than_their_time() {
+        let header = TableHeader {
+            elapsed_ns: 1e9,
+            cpu_ns: 1.2e9,
+            blocked: Some(Blocked { conditions_ns: 15e9, ..Blocked::default() }),
+            ..TableHeader::default()
+        };
+        let table = LockTable { header, rows: Vec::new(), striped: Vec::new(), kernel: None, program: None };
+        let said =
+            besides(&table, &super::super::tests::measured(Vec::new(), 2), None, 1.0).expect("a reason");
+        assert!(said.starts_with("Besides, for 93 % of their time"), "{said}");
+    }
 }

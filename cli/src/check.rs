@@ -218,7 +218,11 @@ fn judge(
     interrupt::keep();
     let bar = progress::bar(0, "{elapsed}  {wide_msg}");
     bar.enable_steady_tick(Duration::from_millis(200));
-    let lines = Lines::of(&bar);
+    let told = bar.clone();
+    let lines = Lines::new(move || match told.length().unwrap_or(0) {
+        0 => told.message(),
+        steps => format!("{} of {steps}, {}", told.position(), told.message()),
+    });
     let mutants = if args.mutate { judge_mutants(locks, args.time_limit, &bar) } else { Vec::new() };
     let limits = Limits::new(args.time_limit.saturating_sub(started.elapsed()));
     let verdicts = plan::judge_all(tasks, &limits, mutation, &|progress| {

@@ -75,15 +75,6 @@ impl Lines {
         let says = std::thread::Builder::new().name("progress".into()).spawn(say).ok();
         Self { ends: Some(ends), says }
     }
-
-    /// Of a bar, with what it says.
-    pub(crate) fn of(bar: &ProgressBar) -> Self {
-        let bar = bar.clone();
-        Self::new(move || match bar.length().unwrap_or(0) {
-            0 => bar.message(),
-            steps => format!("{} of {steps}, {}", bar.position(), bar.message()),
-        })
-    }
 }
 
 impl Drop for Lines {

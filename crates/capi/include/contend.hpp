@@ -45,13 +45,31 @@ public:
     bool try_lock() noexcept { return Try(&this->lock_) == 0; }
 };
 
+/// So long after a point in time; the last one there is for a wait that goes past it.
+template <class Rep, class Period>
+std::chrono::steady_clock::time_point after(std::chrono::steady_clock::time_point now,
+                                            const std::chrono::duration<Rep, Period> &wait) {
+    using steady = std::chrono::steady_clock;
+    using seconds = std::chrono::duration<double>; // which no wait is too long for
+    const bool ends = seconds(wait) < 0.99 * seconds(steady::time_point::max() - now);
+    return ends ? now + std::chrono::ceil<steady::duration>(wait) : steady::time_point::max();
+}
+
+/// So long after now.
+template <class Rep, class Period>
+std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, Period> &wait) {
+    return after(std::chrono::steady_clock::now(), wait);
+}
+
 /// Calls a `clock` function with a point in time of any clock.
 template <class T, class Clock, class Duration>
 bool until(T *lock, int (*wait)(T *, int, const struct timespec *),
            const std::chrono::time_point<Clock, Duration> &at) {
     // The epochs of these clocks are those of CLOCK_MONOTONIC and CLOCK_REALTIME.
     using steady = std::chrono::steady_clock;
-    steady::time_point deadline = steady::now() + std::chrono::ceil<steady::duration>(at - Clock::now());
+    const auto its_now = Clock::now(); // before the other: the deadline may come a little late, and never early
+    const auto now = steady::now();
+    const auto deadline = at > its_now ? after(now, at - its_now) : now;
     auto since = deadline.time_since_epoch();
     auto seconds = std::chrono::floor<std::chrono::seconds>(since);
     struct timespec time = {};
@@ -73,8 +91,7 @@ public:
     }
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
-        return try_lock_until(std::chrono::steady_clock::now() +
-                              std::chrono::ceil<std::chrono::steady_clock::duration>(wait));
+        return try_lock_until(from_now(wait));
     }
 };
 
@@ -102,8 +119,7 @@ public:
     }
     template <class Rep, class Period>
     bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
-        return try_lock_until(std::chrono::steady_clock::now() +
-                              std::chrono::ceil<std::chrono::steady_clock::duration>(wait));
+        return try_lock_until(from_now(wait));
     }
     template <class Clock, class Duration>
     bool try_lock_shared_until(const std::chrono::time_point<Clock, Duration> &at) {
@@ -111,8 +127,7 @@ public:
     }
     template <class Rep, class Period>
     bool try_lock_shared_for(const std::chrono::duration<Rep, Period> &wait) {
-        return try_lock_shared_until(std::chrono::steady_clock::now() +
-                                     std::chrono::ceil<std::chrono::steady_clock::duration>(wait));
+        return try_lock_shared_until(from_now(wait));
     }
 };
 
@@ -288,7 +303,11 @@ public:
 };
 
 /// MCS with the node in the caller's frame: `contend::mcs_scope held(queue);`.
-using mcs_queue = contend_mcs_queue_t;
+struct mcs_queue : contend_mcs_queue_t {
+    constexpr mcs_queue() noexcept : contend_mcs_queue_t{} {}
+    mcs_queue(const mcs_queue &) = delete;
+    mcs_queue &operator=(const mcs_queue &) = delete;
+};
 
 class mcs_scope {
 public:
@@ -340,10 +359,13 @@ public:
                 return holds();
         return true;
     }
+    template <class Lock, class Rep, class Period>
+    std::cv_status wait_for(Lock &lock, const std::chrono::duration<Rep, Period> &wait) {
+        return wait_until(lock, detail::from_now(wait));
+    }
     template <class Lock, class Rep, class Period, class Predicate>
     bool wait_for(Lock &lock, const std::chrono::duration<Rep, Period> &wait, Predicate holds) {
-        return wait_until(lock, std::chrono::steady_clock::now() +
-                          std::chrono::ceil<std::chrono::steady_clock::duration>(wait), holds);
+        return wait_until(lock, detail::from_now(wait), holds);
     }
 
 private:
@@ -369,6 +391,10 @@ public:
     template <class Clock, class Duration>
     bool try_acquire_until(const std::chrono::time_point<Clock, Duration> &at) {
         return detail::until(&semaphore_, contend_semaphore_clockwait, at);
+    }
+    template <class Rep, class Period>
+    bool try_acquire_for(const std::chrono::duration<Rep, Period> &wait) {
+        return try_acquire_until(detail::from_now(wait));
     }
     void release(unsigned int permits = 1) noexcept { contend_semaphore_post(&semaphore_, permits); }
 

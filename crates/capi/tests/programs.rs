@@ -213,9 +213,18 @@ fn a_thread_may_end_after_the_library_was_closed() {
 
 #[test]
 fn the_inheriting_mutex_says_what_it_denies() {
+    runs_linked_statically("tests/rt.cpp");
+}
+
+#[test]
+fn types_of_cxx_wait_as_those_of_its_library_do() {
+    runs_linked_statically("tests/std.cpp");
+}
+
+fn runs_linked_statically(source: &str) {
     let prefix = installed();
     let program = prefix.path().join("program");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rt.cpp");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
     let library = prefix.path().join("lib/libcontend.a");
     let include = prefix.path().join("include");
     succeeds(compiler(&source).arg("-I").arg(include).arg(library).args(["-lm", "-ldl", "-o"]).arg(&program));

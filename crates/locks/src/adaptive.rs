@@ -96,7 +96,7 @@ unsafe impl<M: Machine> RawRwLock<M> for Adaptive<M> {
 
     const BOUNDS_READERS: bool = true;
 
-    fn near_full(&self) {
+    unsafe fn near_full(&self) {
         self.word.near_full();
     }
 

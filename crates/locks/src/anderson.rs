@@ -106,7 +106,7 @@ unsafe impl<M: Machine, const SLOTS: usize> RawLock<M> for Anderson<M, SLOTS> {
 
     const WRAPS: bool = true;
 
-    fn near_wrap(&self) {
+    unsafe fn near_wrap(&self) {
         self.slots[0].word.store(1, Relaxed);
         self.slots[SLOTS - 1].word.store(1, Relaxed);
         self.next.word.store(u32::MAX, Relaxed);

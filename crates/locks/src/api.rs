@@ -266,6 +266,12 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRw
         // SAFETY: by the caller.
         unsafe { self.0.release() };
     }
+
+    /// A waiting writer does not count, though it keeps readers out.
+    #[inline]
+    fn is_locked_exclusive(&self) -> bool {
+        self.0.is_exclusive()
+    }
 }
 
 // SAFETY: a waiting writer does not keep the caller out.
@@ -303,12 +309,12 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::
     #[inline]
     fn lock_upgradable(&self) {
         let try_acquire = || self.0.try_acquire_upgradable();
-        deadlock::acquire(self.address(), Side::Shared, try_acquire, || self.0.acquire_upgradable());
+        deadlock::acquire(self.address(), Side::Upgradable, try_acquire, || self.0.acquire_upgradable());
     }
 
     #[inline]
     fn try_lock_upgradable(&self) -> bool {
-        deadlock::acquired(self.address(), Side::Shared, self.0.try_acquire_upgradable())
+        deadlock::acquired(self.address(), Side::Upgradable, self.0.try_acquire_upgradable())
     }
 
     #[inline]
@@ -345,13 +351,14 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::
     unsafe fn downgrade_upgradable(&self) {
         // SAFETY: by the caller.
         unsafe { self.0.downgrade_upgradable() };
+        deadlock::changed(self.address(), Side::Shared);
     }
 
     #[inline]
     unsafe fn downgrade_to_upgradable(&self) {
         // SAFETY: by the caller.
         unsafe { self.0.downgrade_to_upgradable() };
-        deadlock::changed(self.address(), Side::Shared);
+        deadlock::changed(self.address(), Side::Upgradable);
     }
 }
 
@@ -388,7 +395,7 @@ unsafe impl<L: TimedUpgradableLock<M>, M: Machine, G: Guards> lock_api::RawRwLoc
 
     fn try_lock_upgradable_until(&self, deadline: Deadline) -> bool {
         let acquired = self.0.acquire_upgradable_or(Timeout::at(deadline)).is_ok();
-        deadlock::acquired(self.address(), Side::Shared, acquired)
+        deadlock::acquired(self.address(), Side::Upgradable, acquired)
     }
 
     unsafe fn try_upgrade_for(&self, wait: Duration) -> bool {

@@ -487,9 +487,10 @@ impl<M: Machine> Waiter<'_, M> {
     /// Sleeps until it is worth polling again.
     fn sleep(&mut self, state: u32, timeout: Timeout<'_, M>) {
         if !is_held(state) {
-            // Reserved for a thread that is awake: there would be no thread to end a sleep.
+            // Reserved for a thread that is awake: there would be no thread to end a sleep. Nor may this thread sleep on the word,
+            // as a wait for one does at last: it would take the wake-up of the sleeper that it is reserved for.
             let over = |now| now & RESERVED == 0 || is_held(now);
-            let _ = M::spin_until_or(self.word, Relaxed, timeout, over);
+            let _ = M::spin_until_any_or((self.word, Relaxed, over), (self.word, Relaxed, over), timeout);
             return;
         }
         let sleeping = if self.want == Want::Exclusive { SLEEPING } else { SLEEPING | READERS_SLEEP };

@@ -20,6 +20,7 @@
 //!
 //! - for a lock that is held exclusively: for its holder;
 //! - for the exclusive side of a lock that readers hold: for each of them;
+//! - for the upgradable side of a lock: for the upgradable reader that holds it;
 //! - for the shared side of such a lock: for each of them, too, if another thread waits for the exclusive side, and unless
 //!   the thread said that it reads already.
 
@@ -93,7 +94,9 @@ const BETWEEN_READS: Duration = Duration::from_millis(10);
 pub(crate) enum Side {
     /// By one thread.
     Exclusive,
-    /// Together with others; upgradable readers, too.
+    /// Together with readers, by the one that may become the writer.
+    Upgradable,
+    /// Together with others.
     Shared,
     /// The same, by a thread that says that it reads already.
     SharedAgain,
@@ -152,6 +155,7 @@ impl Table {
             hold.side == Side::Exclusive
                 || match wait.side {
                     Side::Exclusive => true,
+                    Side::Upgradable => hold.side == Side::Upgradable || writer_waits(),
                     Side::Shared => writer_waits(),
                     Side::SharedAgain => false,
                 }

@@ -5,7 +5,9 @@
 pub(crate) enum Side {
     /// By one thread.
     Exclusive,
-    /// Together with others; upgradable readers, too.
+    /// Together with readers, by the one that may become the writer.
+    Upgradable,
+    /// Together with others.
     Shared,
     /// The same, by a thread that says that it reads already.
     SharedAgain,

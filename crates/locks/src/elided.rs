@@ -158,8 +158,9 @@ unsafe impl<L: Elidable<M>, P: Policy<M>, M: Machine> RawLock<M> for Elided<L, P
 
     const WRAPS: bool = L::WRAPS;
 
-    fn near_wrap(&self) {
-        self.lock.near_wrap();
+    unsafe fn near_wrap(&self) {
+        // SAFETY: the caller's.
+        unsafe { self.lock.near_wrap() };
     }
 }
 
@@ -210,8 +211,9 @@ unsafe impl<L: Elidable<M> + RawRwLock<M>, P: Policy<M>, M: Machine> RawRwLock<M
 
     const BOUNDS_READERS: bool = L::BOUNDS_READERS;
 
-    fn near_full(&self) {
-        self.lock.near_full();
+    unsafe fn near_full(&self) {
+        // SAFETY: the caller's.
+        unsafe { self.lock.near_full() };
     }
 }
 

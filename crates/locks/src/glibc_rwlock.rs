@@ -545,7 +545,7 @@ unsafe impl<M: Machine, const PREFERENCE: u8> RawRwLock<M> for GlibcRwlock<M, PR
 
     const BOUNDS_READERS: bool = true;
 
-    fn near_full(&self) {
+    unsafe fn near_full(&self) {
         self.readers.store(MOST_READERS - READER, Relaxed);
     }
 

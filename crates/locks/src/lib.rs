@@ -230,8 +230,11 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     /// Whether the lock counts acquisitions in words that wrap around.
     const WRAPS: bool = false;
 
-    /// Brings the lock, which no thread has used yet, to just before its counters wrap around. For checks.
-    fn near_wrap(&self) {}
+    /// Brings the lock to just before its counters wrap around. For checks.
+    ///
+    /// # Safety
+    /// No thread has used the lock.
+    unsafe fn near_wrap(&self) {}
 
     /// Runs `body` while holding the lock. A lock that elides or combines may run it more than once, so it must not
     /// have effects outside the machine. A `body` that panics leaves the lock held.
@@ -296,8 +299,11 @@ pub unsafe trait RawRwLock<M: Machine>: RawLock<M> {
     /// Whether there is a number of readers past which no other is let in.
     const BOUNDS_READERS: bool = false;
 
-    /// Counts so many readers in the lock, which no thread has used yet, that one more is the last. For checks.
-    fn near_full(&self) {}
+    /// Counts so many readers in the lock that one more is the last. For checks.
+    ///
+    /// # Safety
+    /// No thread has used the lock.
+    unsafe fn near_full(&self) {}
 }
 
 /// A reader-writer lock whose waiters can give up; its exclusive side is that of [`TimedLock`].

@@ -104,7 +104,7 @@ unsafe impl<M: Machine> RawRwLock<M> for RwNaive<M> {
 
     const BOUNDS_READERS: bool = true;
 
-    fn near_full(&self) {
+    unsafe fn near_full(&self) {
         self.word.store(FULL - READER, Relaxed);
     }
 

@@ -115,8 +115,9 @@ unsafe impl<M: Machine> RawLock<M> for RwQueued<M> {
 
     const WRAPS: bool = true;
 
-    fn near_wrap(&self) {
-        self.queue.near_wrap();
+    unsafe fn near_wrap(&self) {
+        // SAFETY: the caller's.
+        unsafe { self.queue.near_wrap() };
     }
 }
 
@@ -159,7 +160,7 @@ unsafe impl<M: Machine> RawRwLock<M> for RwQueued<M> {
 
     const BOUNDS_READERS: bool = true;
 
-    fn near_full(&self) {
+    unsafe fn near_full(&self) {
         self.word.store(FULL - READER, Relaxed);
     }
 

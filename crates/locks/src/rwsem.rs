@@ -685,7 +685,7 @@ unsafe impl<M: Machine, const FORM: u8> RawRwLock<M> for Rwsem<M, FORM> {
 
     const BOUNDS_READERS: bool = true;
 
-    fn near_full(&self) {
+    unsafe fn near_full(&self) {
         self.count.store(FULL - READER, Relaxed);
     }
 }

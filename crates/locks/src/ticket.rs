@@ -47,7 +47,7 @@ unsafe impl<M: Machine> RawLock<M> for Ticket<M> {
 
     const WRAPS: bool = true;
 
-    fn near_wrap(&self) {
+    unsafe fn near_wrap(&self) {
         self.next.store(u32::MAX, Relaxed);
         self.serving.store(u32::MAX, Relaxed);
     }

@@ -70,7 +70,7 @@ unsafe impl<M: Machine> RawLock<M> for Ticket4<M> {
 
     const WRAPS: bool = true;
 
-    fn near_wrap(&self) {
+    unsafe fn near_wrap(&self) {
         self.word.store(u32::MAX, Relaxed);
     }
 }

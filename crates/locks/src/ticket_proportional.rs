@@ -64,7 +64,7 @@ unsafe impl<M: Machine, const UNIT_CYCLES: u64> RawLock<M> for TicketProportiona
 
     const WRAPS: bool = true;
 
-    fn near_wrap(&self) {
+    unsafe fn near_wrap(&self) {
         self.next.store(u32::MAX, Relaxed);
         self.serving.store(u32::MAX, Relaxed);
     }

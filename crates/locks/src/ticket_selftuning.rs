@@ -146,7 +146,7 @@ unsafe impl<M: Machine> RawLock<M> for TicketSelfTuning<M> {
 
     const WRAPS: bool = true;
 
-    fn near_wrap(&self) {
+    unsafe fn near_wrap(&self) {
         self.next.store(u32::MAX, Relaxed);
         self.serving.store(u32::MAX, Relaxed);
     }

@@ -270,6 +270,22 @@ fn an_instant_is_a_deadline() {
 }
 
 #[test]
+fn a_writer_that_waits_does_not_hold_the_lock() {
+    static LOCK: RwLock<u32> = RwLock::new(0);
+    let reads = LOCK.read();
+    let writer = std::thread::spawn(|| drop(LOCK.write()));
+    while LOCK.try_read().is_some() {
+        std::thread::yield_now(); // until the writer waits
+    }
+    assert!(LOCK.is_locked() && !LOCK.is_locked_exclusive());
+    drop(reads);
+    writer.join().expect("it writes");
+    let writes = LOCK.write();
+    assert!(LOCK.is_locked_exclusive());
+    drop(writes);
+}
+
+#[test]
 fn locks_and_guards_have_the_common_traits() {
     let mutex = Mutex::<Vec<u32>, Mcs>::default();
     assert_eq!(format!("{mutex:?}"), "Mutex { data: [] }");

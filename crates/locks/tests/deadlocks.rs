@@ -64,6 +64,11 @@ fn deadlocks_of_every_kind() {
         let _held = OWN.lock();
         drop(OWN.lock());
     });
+    static LOOKED_AT: RwLock<(), Upgradable> = RwLock::new(());
+    spawn("looks twice", || {
+        let _held = LOOKED_AT.upgradable_read();
+        drop(LOOKED_AT.upgradable_read());
+    });
     // A reader that reads once more waits behind a writer that waits for its first hold.
     static READ: RwLock<(), RwQueued> = RwLock::new(());
     static HELD: Barrier = Barrier::new(2);
@@ -82,12 +87,12 @@ fn deadlocks_of_every_kind() {
     let begun = Instant::now();
     let all = loop {
         let all: Names = names_of(&deadlock::check()).into_iter().flatten().collect();
-        if all.len() >= 4 && all.contains("reads") {
+        if all.len() >= 5 && all.contains("reads") {
             break all;
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "{all:?}");
     };
-    assert!(all.contains("itself"), "{all:?}");
+    assert!(all.contains("itself") && all.contains("looks twice"), "{all:?}");
 }
 
 #[test]

@@ -157,7 +157,8 @@ pub(super) fn full<L: RawRwLock<M>, M: Machine>(
 ) -> Result<Run, Wrong> {
     let guarded = [ClientObject::<L, M>::placed()];
     let object = &guarded[0];
-    object.lock.near_full();
+    // SAFETY: no thread has used it yet.
+    unsafe { object.lock.near_full() };
     let end = |lock: &L| {
         if !lock.try_acquire_shared(false) {
             return Err(Wrong::NotFree { shared: true });

@@ -1,0 +1,53 @@
+// What the types share with those of the standard library: waits that end at once, and never; and by how long instead of until when.
+
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <thread>
+
+#include "contend.hpp"
+
+using namespace std::chrono_literals;
+using steady = std::chrono::steady_clock;
+
+static int failures = 0;
+
+static void check(bool holds, const char *what) {
+    if (!holds) {
+        std::printf("%s\n", what);
+        failures++;
+    }
+}
+
+int main() {
+    contend::semaphore none(0);
+    check(!none.try_acquire_until(steady::time_point::min()), "a time that has passed for ever");
+    check(!none.try_acquire_for(1ms), "a millisecond");
+    check(!none.try_acquire_for(-1s), "less than no time");
+
+    contend::semaphore later(0);
+    std::thread gives([&] {
+        for (int turn = 0; turn < 3; turn++) {
+            std::this_thread::sleep_for(20ms);
+            later.release();
+        }
+    });
+    check(later.try_acquire_until(steady::time_point::max()), "the last time of all");
+    check(later.try_acquire_until(std::chrono::system_clock::time_point::max()), "the last time of another clock");
+    check(later.try_acquire_for(std::chrono::hours::max()), "the longest time of all");
+    gives.join();
+
+    contend::futex lock;
+    check(lock.try_lock_for(steady::duration::max()), "a lock, for as long as it takes");
+    std::unique_lock<contend::futex> held(lock, std::adopt_lock);
+    contend::condition_variable cond;
+    check(cond.wait_for(held, 1ms) == std::cv_status::timeout, "no one signals");
+
+    contend::mcs_queue queue;
+    for (int turn = 0; turn < 2; turn++)
+        contend::mcs_scope scope(queue);
+    static_assert(sizeof queue == sizeof(contend_mcs_queue_t), "the same lock in C");
+    if (failures == 0)
+        std::printf("as they should\n");
+    return failures != 0;
+}

@@ -125,6 +125,11 @@ impl<'a> Comparison<'a> {
             }
             steps.done();
             if number == 0 && round == 0 && self.time_limit.is_none() {
+                anyhow::ensure!(
+                    trial.end != End::TimedOut,
+                    "the program took longer than {} minutes with its own locks: say with --time-limit how long a run may take",
+                    GLIBC_LIMIT.as_secs() / 60
+                );
                 limit = (trial.elapsed * LIMIT_FACTOR).max(LEAST_LIMIT);
             }
             Ok(Some(trial))

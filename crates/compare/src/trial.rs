@@ -8,10 +8,11 @@ use std::io::{self, Read};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// So much of each stream is kept; the rest is read and dropped, so that the program does not block.
-const KEPT_BYTES: u64 = 16 << 20;
+const KEPT_BYTES: usize = 16 << 20;
 
 /// How long output is waited for after the program's end, when something that it started still holds the streams.
 const LINGER: Duration = Duration::from_secs(1);
@@ -43,24 +44,46 @@ pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Trial> {
         },
         _ => End::TimedOut,
     };
-    let text = |stream: Option<Receiver<Vec<u8>>>| {
-        let bytes = stream.and_then(|stream| stream.recv_timeout(LINGER).ok()).unwrap_or_default();
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
+    let text = |stream: Option<Kept>| stream.map_or_else(String::new, Kept::text);
     Ok(Trial { end, elapsed, cpu, output: text(output) + &text(errors) })
 }
 
+/// What a stream gave so far.
+struct Kept {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Hangs up at the stream's end.
+    ended: Receiver<()>,
+}
+
 /// Reads a stream to its end in a thread of its own.
-fn keep(mut stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
-    let (sender, receiver) = mpsc::channel();
+fn keep(mut stream: impl Read + Send + 'static) -> Kept {
+    let (end, ended) = mpsc::channel();
+    let bytes = Arc::<Mutex<Vec<u8>>>::default();
+    let kept = Arc::clone(&bytes);
     std::thread::spawn(move || {
-        let mut bytes = Vec::new();
-        // A stream that breaks ends here, with what it gave.
-        let _ = stream.by_ref().take(KEPT_BYTES).read_to_end(&mut bytes);
-        let _ = io::copy(&mut stream, &mut io::sink());
-        let _ = sender.send(bytes);
+        let _end = end;
+        let mut buffer = [0; 16 << 10];
+        loop {
+            match stream.read(&mut buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break, // a stream that breaks ends here, with what it gave
+                Ok(length) => {
+                    let mut kept = kept.lock().expect("no holder panics");
+                    let room = KEPT_BYTES.saturating_sub(kept.len());
+                    kept.extend_from_slice(&buffer[..length.min(room)]);
+                }
+            }
+        }
     });
-    receiver
+    Kept { bytes, ended }
+}
+
+impl Kept {
+    /// All of it, or as much as there is when a process that the program has started holds the stream for longer than the program.
+    fn text(self) -> String {
+        let _ = self.ended.recv_timeout(LINGER);
+        String::from_utf8_lossy(&self.bytes.lock().expect("no holder panics")).into_owned()
+    }
 }
 
 /// Waits until the child has ended, without reaping it, so that its number stays its own; kills its group at the
@@ -99,6 +122,11 @@ mod tests {
         assert_eq!((trial.end, trial.output.as_str()), (End::Exited(3), "to output\nto error\n"));
         assert_eq!(shell("kill -SEGV $$", LONG).end, End::Killed(libc::SIGSEGV));
         assert_eq!(shell("cat", LONG).end, End::Exited(0), "input is empty");
+    }
+
+    #[test]
+    fn what_a_program_wrote_is_kept_when_another_process_holds_its_stream() {
+        assert_eq!(shell("setsid sleep 5 & sleep 0.3; echo ops: 7", LONG).output, "ops: 7\n");
     }
 
     #[test]

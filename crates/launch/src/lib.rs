@@ -301,7 +301,10 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
             }
         }
     }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+        if signal == libc::SIGHUP && signals::is_ignored(signal) {
+            continue; // by nohup(1)
+        }
         // SAFETY: the handler does what handlers may do.
         unsafe { signals::handle(signal, forward) };
     }
@@ -310,6 +313,9 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
     let command = unsafe { command.process_group(0).pre_exec(supervise::die_with_parent) };
     let child = command.spawn().map_err(|error| program::cannot_start(command, error))?;
     GROUP.store(child.id().cast_signed(), Ordering::Relaxed);
+    if interrupt::came() {
+        supervise::kill_group(&child); // before there was a group to reach
+    }
     Ok(child)
 }
 

@@ -264,7 +264,8 @@ fn head_of(file: &mut File) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// The interpreter of a script, from its first line without the `#!`. What `env` runs is looked for in `PATH`.
+/// The interpreter of a script, from its first line without the `#!`. What `env` runs is looked for in `PATH`; where that is not told
+/// by the line, it is `env`, which says itself what is wrong.
 fn interpreter(line: &[u8]) -> Option<PathBuf> {
     let line = line.split(|&byte| byte == b'\n').next()?;
     let mut words = line.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());
@@ -272,8 +273,9 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
     if first.file_name() != Some(OsStr::new("env")) {
         return Some(first);
     }
-    let run = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='))?;
-    Program::find(OsStr::from_bytes(run)).ok().map(|program| program.0)
+    let run = words.find(|word| !word.starts_with(b"-") && !word.contains(&b'='));
+    let found = run.and_then(|run| Program::find(OsStr::from_bytes(run)).ok());
+    Some(found.map_or(first, |program| program.0))
 }
 
 /// Refuses programs that run with other rights than the caller's: the dynamic linker loads nothing into them.

@@ -113,6 +113,7 @@ impl Record<'_> {
         let Followed { counted, status, tasks, of_intervals, kernel, beside } =
             self.follow(&mut program, &recording, tasks, kernel, beside)?;
         let elapsed = started.elapsed();
+        signals::reset(libc::SIGPIPE); // from now on the command writes for itself
         let unreached = lookout.and_then(Lookout::finish);
         let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
         let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);

@@ -21,7 +21,7 @@ use session::signals;
 
 /// Signals that are passed on: those that end a process, or that programs give a meaning to. A fault's are not among them,
 /// nor those that stop.
-const PASSED_ON: [libc::c_int; 13] = [
+const PASSED_ON: [libc::c_int; 14] = [
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -35,6 +35,7 @@ const PASSED_ON: [libc::c_int; 13] = [
     libc::SIGPWR,
     libc::SIGSTKFLT,
     libc::SIGCONT,
+    libc::SIGWINCH, // by which Apache's server ends
 ];
 
 /// A program that the launcher stands in for.
@@ -73,6 +74,8 @@ impl Supervised {
             .name("signals".into())
             .spawn(move || pass_signals_on(&watched))
             .context("cannot start a thread")?;
+        // The program goes on, and is recorded, when what it writes by way of the launcher has no reader any more.
+        signals::ignore(libc::SIGPIPE);
         Ok(Self { child, alive })
     }
 
@@ -162,17 +165,27 @@ fn pass_signals_on(alive: &Mutex<Option<libc::pid_t>>) {
         let Some((signal, sender)) = set.wait() else { continue };
         let alive = alive.lock().expect("nobody panics with it");
         match *alive {
-            // A signal that no process sent comes from the terminal, or from a timer of the launcher, which has none.
-            Some(program) if sender.is_some_and(|sender| !descends(sender, program)) => {
+            // A signal that no process sent comes from the terminal, whose other processes have it already.
+            Some(program)
+                if sender.map_or_else(|| has_left_group(program), |sender| !descends(sender, program)) =>
+            {
                 // By hand, since `rustix` sends no real-time signals.
                 // SAFETY: the program is not reaped yet, so the number is its own.
                 unsafe { libc::kill(program, signal) };
             }
             // SAFETY: the program has ended, so this is for the launcher.
-            None if signal != libc::SIGCONT => unsafe { signals::die_of(signal) },
+            None if ![libc::SIGCONT, libc::SIGWINCH].contains(&signal) => unsafe { signals::die_of(signal) },
             _ => {}
         }
     }
+}
+
+/// Whether the program is in another process group than the launcher, as under timeout(1) and setsid(1): the terminal reaches the
+/// launcher alone then.
+fn has_left_group(program: libc::pid_t) -> bool {
+    // SAFETY: the calls take numbers alone.
+    let (group, own) = unsafe { (libc::getpgid(program), libc::getpgrp()) };
+    group >= 0 && group != own
 }
 
 /// Whether a process is the program, or descends from it. One that has ended for good does not.

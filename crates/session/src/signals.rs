@@ -20,6 +20,22 @@ pub fn reset(signal: c_int) {
     unsafe { libc::signal(signal, libc::SIG_DFL) };
 }
 
+/// Lets a signal do nothing. A program that is started meanwhile inherits that.
+pub fn ignore(signal: c_int) {
+    // SAFETY: to be ignored needs no handler.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
+/// Whether a signal does nothing, as SIGHUP under nohup(1).
+pub fn is_ignored(signal: c_int) -> bool {
+    let mut now = MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: changes nothing and initialises the answer, unless it is no signal's number.
+    unsafe {
+        libc::sigaction(signal, std::ptr::null(), now.as_mut_ptr()) == 0
+            && now.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// Ends the process by the default action of a signal, unless that signal is ignored. Allowed in a handler.
 ///
 /// # Safety

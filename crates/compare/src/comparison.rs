@@ -1,6 +1,6 @@
 //! One program under several locks: the runs, what they say of each lock, and the tables and drawings of it.
 
-use super::rounds::{self, Failure, LockRuns, Metric, Trial, measure};
+use super::rounds::{self, End, Failure, LockRuns, Metric, Trial, measure};
 use super::statistics::{self, Better, Verdict, ratios};
 use super::trial;
 use anyhow::Context as _;

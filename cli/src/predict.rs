@@ -263,8 +263,8 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
 
 /// The points of measured curves; the baseline's are those under the C library's own locks.
 fn measured_points(series: &curve::Series) -> Vec<MeasuredPoint> {
-    let points =
-        series.curves.iter().flat_map(|curve| curve.points().iter().map(move |point| (curve, point)));
+    let totals: Vec<curve::Curve> = series.curves.iter().cloned().map(curve::Curve::of_all_cores).collect();
+    let points = totals.iter().flat_map(|curve| curve.points().iter().map(move |point| (curve, point)));
     let point = |(curve, point): (&curve::Curve, &curve::Point)| MeasuredPoint {
         lock: (curve.lock != GLIBC).then(|| curve.lock.clone()),
         threads: point.cores,

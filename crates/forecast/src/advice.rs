@@ -64,7 +64,7 @@ fn changed(change: &Change, before: &Blueprint) -> Blueprint {
             hot.visits *= batch;
             continue;
         }
-        hot.copies = change.split;
+        hot.copies = hot.copies.max(1).saturating_mul(change.split);
         hot.reads = reads;
         for held in [&mut hot.exclusive, &mut hot.shared] {
             held.same_ns = held.same_ns.scaled(change.section * batch);

@@ -208,7 +208,9 @@ pub(crate) fn share_in_use(row: &LockRow, header: &TableHeader) -> f64 {
     let Some(think_ns) = usages[0].think.and(&usages[1].think).mean_ns().filter(|_| elapsed_ns > 0.0) else {
         return 1.0;
     };
-    let rounds_ns = (think_ns + row.critical_section_ns.unwrap_or(0.0)) * row.acquisitions() as f64;
+    // No think time comes before what takes the lock back after a condition wait.
+    let calls = (usages[0].calls() + usages[1].calls()) as f64;
+    let rounds_ns = think_ns * calls + row.critical_section_ns.unwrap_or(0.0) * row.acquisitions() as f64;
     let conditions_ns = usages.map(|usage| usage.condition_ns).iter().sum::<f64>();
     ((rounds_ns + conditions_ns) / elapsed_ns).clamp(0.0, 1.0)
 }

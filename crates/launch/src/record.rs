@@ -16,6 +16,7 @@ use profile::session::{Overwrite, Recording};
 use pthread::environment;
 use regex_lite::Regex;
 use session::noise::{Watch, cpu_of};
+use session::signals;
 use std::ffi::{CStr, OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;

@@ -199,6 +199,14 @@ pub enum ExtrapolateError {
         /// Of the last point.
         last: u32,
     },
+    /// It has stopped altogether.
+    #[error("throughput is 0 at {cores} cores: it has collapsed past {last}, and no law goes on from there")]
+    Stopped {
+        /// Where it is 0.
+        cores: u32,
+        /// The last point at which it is not.
+        last: u32,
+    },
 }
 
 /// How a law did.
@@ -238,6 +246,9 @@ pub fn extrapolate(curve: &Curve, cores: &[u32]) -> Result<Extrapolation, Extrap
     let curve = curve.clone().of_all_cores();
     let points: Vec<Point> = curve.points().iter().copied().filter(|point| point.value > 0.0).collect();
     let [.., before, last] = points[..] else { return Err(ExtrapolateError::TooFew(points.len())) };
+    if let Some(stopped) = curve.points().iter().find(|point| point.cores > last.cores) {
+        return Err(ExtrapolateError::Stopped { cores: stopped.cores, last: last.cores });
+    }
     let ahead: Vec<u32> = cores.iter().copied().filter(|&cores| cores > last.cores).collect();
     let Some(&farthest) = ahead.iter().max() else {
         let upto = cores.iter().copied().max().unwrap_or(0);

@@ -1,7 +1,9 @@
 //! A machine file as the simulation uses it: places, latencies and costs in picoseconds.
 
 use machine::Place;
-use topology::machine_file::{Coherence, Figure, FigureUnit, MachineFile, Probes, Protocol, Winner};
+use topology::machine_file::{
+    Coherence, Figure, FigureUnit, MachineFile, Probes, Protocol, Transfer, Winner,
+};
 
 use crate::Time;
 
@@ -290,7 +292,8 @@ impl Costs<'_> {
         if self.file.topology.dies_per_socket == 1 {
             return 0;
         }
-        let between = self.time(&self.file.transfer.same_socket).unwrap_or(0);
+        let Transfer { same_socket, cross_socket, .. } = &self.file.transfer;
+        let between = self.time(same_socket).or_else(|| self.time(cross_socket)).unwrap_or(0);
         let ways = between.saturating_sub(self.published_transfer());
         self.time(&self.coherence.die_hop).unwrap_or(ways / (2 * self.passes()))
     }

@@ -93,6 +93,11 @@ fn reached(timeout: &Timeout<'_, Simulated>) -> bool {
     cancelled || timeout.deadline.is_some_and(|deadline| deadline.passed::<Simulated>())
 }
 
+/// When a wait ends. A deadline farther away than a simulation's clock goes never comes.
+fn deadline_of(timeout: &Timeout<'_, Simulated>) -> Option<Time> {
+    timeout.deadline?.at_ns.checked_mul(PS_PER_NS).filter(|&at| at < Time::MAX / 2)
+}
+
 /// Watches the words at these addresses, the first of which was polled at a time, until it is time to poll again; true if
 /// the first, on whose line all are, has been polled.
 fn watch(addresses: &[usize], polled_at: Time, timeout: &Timeout<'_, Simulated>) -> bool {
@@ -108,7 +113,7 @@ fn watch(addresses: &[usize], polled_at: Time, timeout: &Timeout<'_, Simulated>)
         }
     }
     let polls = addresses.len() + usize::from(cancel.is_some());
-    let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
+    let deadline = deadline_of(timeout);
     // SAFETY: the current simulation runs the caller, and no reference into it is kept.
     unsafe { wait_for_lines(engine, &lines[..count], polls, polled_at, deadline) }
 }
@@ -303,7 +308,7 @@ unsafe impl Machine for Simulated {
             return Slept::Changed;
         }
         let address = engine!().offset_of(std::ptr::from_ref(word) as usize);
-        let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
+        let deadline = deadline_of(&timeout);
         let timed_out = sleep(address, deadline, timeout.cancel.is_some());
         advance(way);
         // A thread that was woken says so, however late it is by now: no other thread had that wake-up.
@@ -599,7 +604,7 @@ fn wait_for_owner(word: &SimulatedU32, address: u32, timeout: Timeout<'_, Simula
         });
         taken
     };
-    let deadline = timeout.deadline.map(|deadline| deadline.at_ns.saturating_mul(PS_PER_NS));
+    let deadline = deadline_of(&timeout);
     let (mut taken, mut gives_up) = (take(), false);
     while !taken && !gives_up {
         let owner = engine!().scheduler.rt_owner(address).map(|owner| owner.wrapping_add(1));

@@ -141,8 +141,10 @@ impl Blueprint {
                 Some(_) => Sections::Exclusive,
                 None => Sections::Any,
             };
-            // The profile counts what it has seen within; sections that look too short for it were timed on other occasions.
-            let seen = within.is_some_and(|within| within.acquisitions > 0.5 * visits);
+            // The profile counts what it has seen within one of those sections; sections that look too short for it were timed on
+            // other occasions.
+            let share = locks[0].share_of(sections);
+            let seen = within.is_some_and(|within| within.acquisitions * share > 0.5 * visits);
             if !seen && taken_ns <= MOST_OF * think_ns.likely {
                 think_ns = think_ns.scaled(1.0 - taken_ns / think_ns.likely);
             } else if locks[0].leaves(sections, taken_ns, seen) {
@@ -182,7 +184,9 @@ impl Blueprint {
         // Rounds of several threads, or at several locks, add up to no time of use.
         let is_one = row.threads <= 1 && self.locks[0].copies <= 1;
         let cpu_ns = profiled_ns.max(all_ns) * if is_one { share_in_use(row, header) } else { 1.0 };
-        self.cpu_ns = on_cores_ns(cpu_ns, row.contended(), row.acquisitions());
+        // The end of a condition wait takes the lock once more in the same operation.
+        let visits = Waits::visits(row.acquisitions(), row.exclusive.condition_waits);
+        self.cpu_ns = on_cores_ns(cpu_ns, row.contended(), visits);
         self
     }
 

@@ -260,7 +260,7 @@ fn waiting(outcome: &Outcome, report: &Report, threads: usize) -> Vec<f64> {
     outcome.addresses.iter().map(of_lock).collect()
 }
 
-/// The machine with all of its ranges at one end.
+/// The machine with all of its ranges at one end, but for that of a pause: whether a longer one helps depends on the lock.
 fn at_end(machine: &MachineFile, end: End) -> MachineFile {
     let mut machine = machine.clone();
     let at = |figure: &mut Option<Figure>| {
@@ -290,6 +290,11 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
         serial_read,
         invalidate,
         memory,
+        hit,
+        atomic,
+        home_occupancy,
+        refused_try,
+        link_occupancy,
         die_hop,
         link_hop,
         controller_hop,
@@ -305,6 +310,11 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
             serial_read,
             invalidate,
             memory,
+            hit,
+            atomic,
+            home_occupancy,
+            refused_try,
+            link_occupancy,
             die_hop,
             link_hop,
             controller_hop,

@@ -278,3 +278,18 @@ fn measured_points(series: &curve::Series) -> Vec<MeasuredPoint> {
 fn named_or_default(machine: Option<&str>) -> anyhow::Result<MachineFile> {
     machine.map_or_else(machines::default_machine, machines::load)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use curve::{Curve, Point, Provenance, Series, Unit};
+
+    #[test]
+    fn throughput_of_one_core_is_totalled() {
+        let points = [Point::exact(1, 10.0), Point::exact(4, 9.0)];
+        let curve = Curve::new("c", Unit::OperationsPerSecondPerCore, Provenance::Measured).lock(GLIBC);
+        let curve = curve.with_points(points).expect("cores go up");
+        let series = Series { curves: vec![curve], ..Series::new("t") };
+        assert_eq!(measured_points(&series)[1].rate, 36.0);
+    }
+}

@@ -135,6 +135,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_change_keeps_the_locks_that_there_are() {
+        let mut before = Blueprint::random(&mut workloads::Random::of_thread(1, 0), 50.0);
+        before.locks[0].copies = 8;
+        assert_eq!(changed(&Change::NONE, &before).locks[0].copies, 8);
+        assert_eq!(changed(&Change { split: 2, ..Change::NONE }, &before).locks[0].copies, 16);
+    }
+
+    #[test]
     fn a_change_names_locks_of_the_catalogue_and_families_and_none_that_is_elided() {
         assert_eq!(change("lock=mcs,section=0.5").unwrap().name(), "section=0.500,lock=mcs");
         for (text, remedy) in [

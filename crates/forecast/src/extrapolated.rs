@@ -216,6 +216,7 @@ mod tests {
         assert!(error("1,-4\n").contains("0 or more"));
         assert!(error("1,10\n").contains("two numbers of cores"));
         assert!(error("1,0\n2,0\n4,0\n").contains("0 of the curve's points"));
+        assert!(error("1,10\n2,20\n4,40\n8,0\n").contains("0 at 8 cores"));
     }
 
     #[test]

@@ -496,6 +496,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_end_of_a_condition_wait_is_no_operation() {
+        let exclusive = Usage { acquisitions: 2_000, condition_waits: 1_000, ..Usage::default() };
+        let row = LockRow { threads: 2, exclusive, ..LockRow::new("q", LockKind::Object(ObjectKind::Mutex)) };
+        let header = TableHeader { cpu_ns: 1e9, elapsed_ns: 1e9, ..TableHeader::default() };
+        let random = Blueprint::random(&mut workloads::Random::of_thread(1, 0), 50.0);
+        assert_eq!(random.with_cores_of(&row, &header, None).cpu_ns, Some(1e6));
+    }
+
+    #[test]
     fn contention_is_no_part_of_the_time_on_cores() {
         assert_eq!(on_cores_ns(1e9, 0, 1_000), Some(1e6));
         // A tenth of the time may be contention.

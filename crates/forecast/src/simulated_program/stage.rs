@@ -327,3 +327,20 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
     }
     machine
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use topology::Source;
+    use topology::machine_file::FigureUnit;
+
+    #[test]
+    fn an_atomic_has_both_of_its_ends() {
+        let mut machine = topology::carried::machine("dl580");
+        let (unit, source) = (FigureUnit::Nanoseconds, Source::assumed("test"));
+        let figure = Figure { value: 10.0, low: Some(5.0), high: Some(20.0), unit, source };
+        machine.coherence.as_mut().expect("it has them").atomic = Some(figure);
+        let atomic = |end| Hardware::new(&at_end(&machine, end)).expect("a machine").atomic;
+        assert_eq!(End::ALL.map(atomic), [5_000, 10_000, 20_000]);
+    }
+}

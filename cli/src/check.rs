@@ -1,5 +1,6 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
+use crate::output::own_command_line;
 use crate::progress::{self, Lines};
 use crate::{arguments, interrupt};
 use checker::{Model, Mutation, ReplayTrace, replay};
@@ -53,7 +54,7 @@ pub(crate) struct Args {
     threads: Option<usize>,
 
     /// How often each thread goes for the lock
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     acquisitions: Option<u32>,
 
     /// Only this client
@@ -72,11 +73,11 @@ pub(crate) struct Args {
     mutate: bool,
 
     /// Make one access weaker, or wrong: FUNCTION.OPERATION or FILE:LINE:COLUMN, and what it becomes; `--mutate` lists all
-    #[arg(long, value_name = "SITE=CHANGE", conflicts_with = "mutate")]
+    #[arg(long, value_name = "SITE=CHANGE", conflicts_with_all = ["mutate", "all"])]
     weaken: Option<Wanted>,
 
     /// Run the execution again that a counterexample ends with
-    #[arg(long, value_name = "STRING", requires = "client")]
+    #[arg(long, value_name = "STRING", requires = "client", conflicts_with = "all")]
     replay: Option<ReplayTrace>,
 
     /// Print everything as JSON
@@ -190,10 +191,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     if let Some(file) = output {
-        file.write(verification::page(&all, &options, started.elapsed()))?;
+        file.write(verification::page(&all, &options, started.elapsed(), &own_command_line()))?;
     }
     if let Some(file) = summary {
-        file.write(verification::summary(&all, &options, started.elapsed()))?;
+        file.write(verification::summary(&all, &options, started.elapsed(), &own_command_line()))?;
     }
     let verdicts = || all.iter().flat_map(|one| &one.verdicts);
     Ok(if verdicts().any(Verdict::is_wrong) {

@@ -267,7 +267,7 @@ fn transactions_without_end_or_beginning_are_no_executions() {
 #[test]
 fn this_processor_is_not_asked_to_run_transactions() {
     let test = c("P0 (int* x) { *x = 1; }\nP1 (int* x) {\n  atomic { int r0 = *x; }\n}", "true");
-    let fault = native::run(&test, 100, 1).expect_err("no transactions");
+    let fault = native::run(&test, 100, 1, None).expect_err("no transactions");
     assert_eq!((fault.thread, fault.kind), (1, FaultKind::Transaction));
     assert_eq!(test.explain(&fault).at.line, 5);
 }

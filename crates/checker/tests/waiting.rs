@@ -5,7 +5,7 @@ use contend_checker::checked::{Accessed, Operation};
 use contend_checker::{Checked, Exploration, Model, Mutation, Report, Search, Violation, explore};
 use machine::Ordering::Acquire;
 use workloads::client::waiting::{
-    all_are_notified, more_than_the_barrier_is_for, nothing_then_a_permit, once, one_gives_up,
+    all_are_notified, it_is_freed, more_than_the_barrier_is_for, nothing_then_a_permit, once, one_gives_up,
     one_is_notified, one_permit, one_times_out, permits_come, two_rounds,
 };
 
@@ -13,9 +13,10 @@ use workloads::client::waiting::{
 type Client = fn() -> Result<(), String>;
 
 /// What each is about, and how it goes.
-const CLIENTS: [(&str, &str, Client); 7] = [
+const CLIENTS: [(&str, &str, Client); 8] = [
     ("src/condvar.rs", "one is notified", one_is_notified::<Checked>),
     ("src/condvar.rs", "one times out", one_times_out::<Checked>),
+    ("src/condvar.rs", "it is freed", it_is_freed::<Checked>),
     ("src/semaphore.rs", "one permit", one_permit::<Checked>),
     ("src/semaphore.rs", "one gives up", one_gives_up::<Checked>),
     ("src/semaphore.rs", "nothing, then a permit", nothing_then_a_permit::<Checked>),

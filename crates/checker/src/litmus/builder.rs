@@ -3,7 +3,7 @@
 use super::memory::Memory;
 use super::program::{Program, Step, Width};
 use super::register::register;
-use super::token::{At, ParseError, Token};
+use super::token::{At, ParseError, Tokens};
 use crate::MAX_THREADS;
 
 /// The language of a test's threads.
@@ -128,10 +128,11 @@ impl Builder {
     }
 }
 
-/// Words that end the threads.
-pub(super) fn starts_condition(token: &Token) -> bool {
-    matches!(
-        token.text.as_str(),
-        "exists" | "~" | "not" | "forall" | "locations" | "filter" | "final" | "cond"
-    )
+/// Whether a word comes next that ends the threads. `not` is an instruction, too.
+pub(super) fn starts_condition(tokens: &Tokens<'_>) -> bool {
+    tokens.peek().is_some_and(|token| match token.text.as_str() {
+        "exists" | "forall" | "locations" | "filter" | "final" | "cond" => true,
+        "~" | "not" => tokens.peek_at(1).is_some_and(|next| next.is("exists")),
+        _ => false,
+    })
 }

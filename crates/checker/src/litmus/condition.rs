@@ -109,9 +109,9 @@ pub enum Quantifier {
     Forall,
 }
 
-/// Reads a condition: `=>` binds least, then `\/`, then `/\`, then `~`.
+/// Reads a condition: `\/` binds least, then `/\`, then `=>`, then `~`, as herd has it.
 pub(super) fn parse(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Condition, ParseError> {
-    implication(tokens, builder, 0)
+    disjunction(tokens, builder, 0)
 }
 
 /// Parentheses, negations and implications in one another at most.
@@ -130,7 +130,7 @@ fn implication(
     builder: &mut Builder,
     depth: usize,
 ) -> Result<Condition, ParseError> {
-    let left = disjunction(tokens, builder, depth)?;
+    let left = negation(tokens, builder, depth)?;
     if !tokens.take("=>") {
         return Ok(left);
     }
@@ -155,9 +155,9 @@ fn conjunction(
     builder: &mut Builder,
     depth: usize,
 ) -> Result<Condition, ParseError> {
-    let mut parts = vec![negation(tokens, builder, depth)?];
+    let mut parts = vec![implication(tokens, builder, depth)?];
     while tokens.take("/\\") || tokens.take("&&") {
-        parts.push(negation(tokens, builder, depth)?);
+        parts.push(implication(tokens, builder, depth)?);
     }
     Ok(if parts.len() == 1 { parts.remove(0) } else { Condition::All(parts) })
 }
@@ -168,7 +168,7 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
         return Ok(Condition::Not(Box::new(inner)));
     }
     if tokens.take("(") {
-        let inner = implication(tokens, builder, deeper(tokens, depth)?)?;
+        let inner = disjunction(tokens, builder, deeper(tokens, depth)?)?;
         tokens.expect(")")?;
         return Ok(inner);
     }

@@ -65,13 +65,23 @@ pub(super) fn is_type(word: &str) -> bool {
     TYPES.iter().any(|(name, _)| *name == word)
 }
 
-/// Takes the words of a type, with its stars; gives the width of what it describes if they say.
-pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Option<Width>, ParseError> {
+/// What the words of a type say.
+pub(super) struct Type {
+    /// The width of what it describes; none if they do not say it.
+    width: Option<Width>,
+    /// What it describes, or what that points to, is atomic.
+    pub(super) is_atomic: bool,
+}
+
+/// Takes the words of a type, with its stars.
+pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Type, ParseError> {
     let mut width = None;
+    let mut is_atomic = false;
     let mut parentheses = 0;
     while let Some(token) = tokens.peek() {
         match TYPES.iter().find(|(name, _)| token.is(name)) {
             Some((name, of_word)) => {
+                is_atomic |= name.to_ascii_lowercase().contains("atomic");
                 // `long int` is long, `unsigned` alone an int.
                 if !(*name == "int" && width.is_some()) {
                     width = of_word
@@ -99,7 +109,7 @@ pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Option<Width>, ParseE
         }
         tokens.next();
     }
-    Ok(width)
+    Ok(Type { width, is_atomic })
 }
 
 /// Refuses a type that is not known: a word where a type may stand, before a name or stars and a name.
@@ -131,7 +141,7 @@ pub(super) fn state(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<()
             return Err(tokens.unexpected("`}` after the initial state"));
         }
         let before = tokens.at();
-        let width = take_type(tokens)?;
+        let Type { width, .. } = take_type(tokens)?;
         let typed = before != tokens.at();
         refuse_unknown_type(tokens)?;
         if tokens.peek_at(1).is_some_and(|next| next.is(":")) {

@@ -1,7 +1,9 @@
 //! A litmus test on this processor: the same threads, many times, at random offsets from each other.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering, fence};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering, fence};
+use std::time::{Duration, Instant};
 
 use super::program::{Expression, Fault, FaultKind, Final, Operator, Program, Step, Update, Value, Width};
 use super::test::Test;
@@ -22,14 +24,15 @@ struct Location(AtomicI64);
 /// How often each end was seen.
 pub type Outcomes = BTreeMap<Final, u64>;
 
-/// Runs a test at least `iterations` times and counts how it ends. A run in which a wait did not end is not counted.
+/// Runs a test at least `iterations` times, or until the time is over, and counts how it ends. A run in which a wait did not end is
+/// not counted.
 ///
 /// # Errors
 /// When an access has no meaning, such as one at a value that is no address, and for transactions, which are not run.
 ///
 /// # Panics
 /// When the system gives no threads.
-pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, Fault> {
+pub fn run(test: &Test, iterations: u64, seed: u64, time: Option<Duration>) -> Result<Outcomes, Fault> {
     let program = &test.program;
     if let Some(fault) = first_transaction(program) {
         return Err(fault);
@@ -40,54 +43,71 @@ pub fn run(test: &Test, iterations: u64, seed: u64) -> Result<Outcomes, Fault> {
         .collect::<Vec<_>>();
     let meeting = Meeting { arrived: AtomicUsize::new(0), threads };
     let rounds = iterations.div_ceil(COPIES as u64);
-    let mut outcomes = Outcomes::new();
+    let started = Instant::now();
+    let is_over = AtomicBool::new(false);
+    // How the copies of a round ended, by thread.
+    let ends: Vec<Mutex<Vec<End>>> = (0..threads).map(|_| Mutex::default()).collect();
     std::thread::scope(|scope| {
-        let (meeting, copies) = (&meeting, &copies);
+        let (meeting, copies, ends, is_over) = (&meeting, &copies, &ends, &is_over);
         let workers = (0..threads).map(|thread| {
             scope.spawn(move || {
                 let mut random = seed.wrapping_mul(2).wrapping_add(2 * thread as u64 + 1);
-                let mut all = Vec::new();
+                let mut counted = Ok(Outcomes::new());
                 for _ in 0..rounds {
-                    let mut ends = Vec::with_capacity(COPIES);
                     meeting.wait();
-                    for memory in copies {
+                    let runs = copies.iter().map(|memory| {
                         stagger(&mut random);
                         let mut registers = program.registers[thread].clone();
-                        let run = run_thread(program, thread, memory, &mut registers);
-                        ends.push(run.map(|()| registers));
+                        run_thread(program, thread, memory, &mut registers).map(|()| registers)
+                    });
+                    let runs = runs.collect();
+                    *ends[thread].lock().expect("no worker panics") = runs;
+                    meeting.wait();
+                    if thread == 0 {
+                        count_round(test, ends, take_memory(copies, program), &mut counted);
+                        let late = time.is_some_and(|time| started.elapsed() >= time);
+                        is_over.store(late || counted.is_err(), Ordering::Relaxed);
                     }
                     meeting.wait();
-                    let memory = (thread == 0).then(|| take_memory(copies, program));
-                    all.push((ends, memory));
-                    meeting.wait();
+                    if is_over.load(Ordering::Relaxed) {
+                        break;
+                    }
                 }
-                all
+                counted
             })
         });
-        let mut workers = workers.collect::<Vec<_>>().into_iter();
-        let workers = workers.by_ref().map(|worker| worker.join().expect("a worker does not panic"));
-        let all = workers.collect::<Vec<_>>();
-        for round in 0..rounds as usize {
-            let memory = all[0][round].1.as_ref().expect("the first thread reads memory");
-            for (copy, memory) in memory.iter().enumerate() {
-                let mut registers = Vec::new();
-                for rounds in &all {
-                    match &rounds[round].0[copy] {
-                        Ok(values) => registers.push(values.clone()),
-                        Err(Stuck::Waiting) => break,
-                        Err(Stuck::Fault(fault)) => return Err(*fault),
-                    }
-                }
-                if registers.len() == threads {
-                    let end = Final { registers, memory: memory.clone() };
-                    if test.filter.holds(&end) {
-                        *outcomes.entry(program.without_scratch(end)).or_default() += 1;
-                    }
+        let workers: Vec<_> = workers.collect();
+        let counted = workers.into_iter().map(|worker| worker.join().expect("no worker panics"));
+        counted.collect::<Vec<_>>().swap_remove(0)
+    })
+}
+
+/// Counts how the copies of a round ended, the threads' ends with what memory held then.
+fn count_round(
+    test: &Test,
+    ends: &[Mutex<Vec<End>>],
+    memory: Vec<Vec<Value>>,
+    counted: &mut Result<Outcomes, Fault>,
+) {
+    let mut ends: Vec<_> = ends
+        .iter()
+        .map(|ends| std::mem::take(&mut *ends.lock().expect("no worker panics")).into_iter())
+        .collect();
+    for memory in memory {
+        let of_copy = ends.iter_mut().map(|ends| ends.next().expect("an end of each copy"));
+        match of_copy.collect::<Vec<_>>().into_iter().collect::<Result<Vec<_>, _>>() {
+            Ok(registers) => {
+                let end = Final { registers, memory };
+                if let Ok(outcomes) = counted
+                    && test.filter.holds(&end)
+                {
+                    *outcomes.entry(test.program.without_scratch(end)).or_default() += 1;
                 }
             }
+            Err(Stuck::Waiting) => {}
+            Err(Stuck::Fault(fault)) => *counted = Err(fault),
         }
-        Ok(outcomes)
-    })
+    }
 }
 
 fn first_transaction(program: &Program) -> Option<Fault> {
@@ -146,6 +166,9 @@ fn stagger(random: &mut u64) {
         std::hint::black_box(());
     }
 }
+
+/// What a thread's registers hold at the end of one copy.
+type End = Result<Vec<Value>, Stuck>;
 
 enum Stuck {
     Waiting,

@@ -103,6 +103,10 @@ impl Test {
                     tokens.expect("[")?;
                     while !tokens.take("]") {
                         condition::parse_shown(&mut tokens, &mut builder, &mut shown)?;
+                        if shown.len() > MOST_SHOWN {
+                            let message = format!("`locations` names more than {MOST_SHOWN} places");
+                            return Err(ParseError::unsupported(token.at, message));
+                        }
                         while tokens.take(";") || tokens.take(",") {}
                     }
                 }
@@ -188,11 +192,8 @@ impl Test {
     pub fn spoken_of(&self) -> Vec<Observable> {
         let mut places = Vec::new();
         self.condition.places(&mut places);
-        for &place in &self.shown {
-            if !places.contains(&place) {
-                places.push(place);
-            }
-        }
+        let mut seen: BTreeSet<Observable> = places.iter().copied().collect();
+        places.extend(self.shown.iter().filter(|&&place| seen.insert(place)));
         places
     }
 
@@ -220,6 +221,9 @@ impl Test {
         Judgement { model, holding: count(holding), others: count(others), finals }
     }
 }
+
+/// Places that `locations` names at most, each as often as it is named.
+const MOST_SHOWN: usize = 100_000;
 
 /// The name that follows the architecture, without a comment behind it.
 fn name_in(line: &str) -> String {
@@ -270,13 +274,18 @@ impl Judgement {
         self.holding > 0
     }
 
-    /// Whether the model does what the test's quantifier asks.
+    /// Whether the model does what the test's quantifier asks. None if the exploration stopped before it could tell.
     #[must_use]
-    pub const fn satisfies(&self, quantifier: Quantifier) -> bool {
-        match quantifier {
-            Quantifier::Exists => self.holding > 0,
-            Quantifier::NotExists => self.holding == 0,
-            Quantifier::Forall => self.others == 0,
+    pub const fn satisfies(&self, quantifier: Quantifier) -> Option<bool> {
+        let (decides, so) = match quantifier {
+            Quantifier::Exists => (self.holding > 0, true),
+            Quantifier::NotExists => (self.holding > 0, false),
+            Quantifier::Forall => (self.others > 0, false),
+        };
+        match (decides, self.finals.bounded) {
+            (true, _) => Some(so),
+            (false, false) => Some(!so),
+            (false, true) => None,
         }
     }
 
@@ -286,13 +295,14 @@ impl Judgement {
         !self.finals.bounded || self.holding > 0
     }
 
-    /// How often the condition holds, in herd's words.
+    /// How often the condition holds, in herd's words. None if the exploration stopped before it could tell.
     #[must_use]
-    pub const fn observation(&self) -> &'static str {
+    pub const fn observation(&self) -> Option<&'static str> {
         match (self.holding, self.others) {
-            (0, _) => "Never",
-            (_, 0) => "Always",
-            _ => "Sometimes",
+            (1.., 1..) => Some("Sometimes"),
+            _ if self.finals.bounded => None,
+            (0, _) => Some("Never"),
+            (_, 0) => Some("Always"),
         }
     }
 }

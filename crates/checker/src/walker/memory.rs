@@ -572,19 +572,21 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// The number of a location, and whether it is new.
-    pub(super) fn number(&mut self, location: LocationId) -> (usize, bool) {
+    /// The number of a location, and whether it is new. None for one more than [`MOST_SLOTS`].
+    pub(super) fn number(&mut self, location: LocationId) -> Option<(usize, bool)> {
         if self.of.len() <= location as usize {
             self.of.resize(location as usize + 1, None);
         }
         if let Some(number) = self.of[location as usize] {
-            return (number as usize, false);
+            return Some((number as usize, false));
         }
         let number = self.locations.len();
-        assert!(number < MOST_SLOTS, "the client uses more than {MOST_SLOTS} words or cells");
+        if number == MOST_SLOTS {
+            return None;
+        }
         self.of[location as usize] = Some(number as u8);
         self.locations.push(location);
-        (number, true)
+        Some((number, true))
     }
 
     pub(super) fn known(&self, location: LocationId) -> Option<usize> {

@@ -350,14 +350,17 @@ impl Walker {
         }
     }
 
-    /// The number of a word.
-    fn slot(&mut self, location: LocationId) -> usize {
-        let (slot, new) = self.slots.number(location);
+    /// The number of a word. An execution that uses too many is not followed.
+    fn slot(&mut self, location: LocationId) -> Result<usize, Stop> {
+        let Some((slot, new)) = self.slots.number(location) else {
+            self.cut_off = true;
+            return self.give_up();
+        };
         if new {
             self.memory.add_word(self.initial.get(location as usize).copied().unwrap_or(0));
             self.users.push(None);
         }
-        slot
+        Ok(slot)
     }
 
     /// Whether no other thread uses the word.

@@ -60,7 +60,7 @@ impl Walker {
         wanted: Option<&mut dyn FnMut(u64) -> bool>,
     ) -> Result<(EventId, u64), Stop> {
         let thread = access.thread;
-        let slot = self.slot(access.location);
+        let slot = self.slot(access.location)?;
         let is_wait = wanted.is_some();
         if self.step == SchedulingStep::Poll {
             self.supports(access.strength)?;
@@ -135,7 +135,7 @@ impl Walker {
         read_half: Option<EventId>,
     ) -> Result<(), Stop> {
         let thread = access.thread;
-        let slot = self.slot(access.location);
+        let slot = self.slot(access.location)?;
         self.supports(access.strength)?;
         if self.over {
             return Err(Stop::Ended);
@@ -175,7 +175,7 @@ impl Walker {
     /// Writes some bits of a word: two events, as a read-modify-write, but buffered as a store.
     pub(crate) fn write_part(&mut self, access: Access, mask: u64, bits: u64) -> Result<(), Stop> {
         let thread = access.thread;
-        let slot = self.slot(access.location);
+        let slot = self.slot(access.location)?;
         self.supports(access.strength)?;
         if self.over {
             return Err(Stop::Ended);
@@ -251,7 +251,10 @@ impl Walker {
             return Err(Stop::Ended);
         }
         let thread = access.thread;
-        let (cell, new) = self.cell_of.number(access.location);
+        let Some((cell, new)) = self.cell_of.number(access.location) else {
+            self.cut_off = true;
+            return self.give_up();
+        };
         if new {
             let initial = self.initial.get(access.location as usize).copied().unwrap_or(0);
             self.cells.push(Cell::of(initial));
@@ -292,7 +295,7 @@ impl Walker {
         word: LocationId,
         expected: u64,
     ) -> Result<u64, Stop> {
-        let slot = self.slot(word);
+        let slot = self.slot(word)?;
         if self.step == SchedulingStep::Poll {
             let memory = &self.memory;
             let holds = |place: usize| memory.value(thread, slot, place) == expected;

@@ -9,7 +9,6 @@ use checker::{Bound, Exploration, Model, Mutation, Search};
 use locks::catalogue::Lock;
 use rayon::prelude::*;
 use serde_json::{Value, json};
-use session::interrupt;
 use session::names;
 use session::usage::UsageError;
 use std::fmt;
@@ -55,7 +54,7 @@ impl Wanted {
     /// # Errors
     /// What there is, and the nearest of it.
     pub fn mutation(&self, lock: &'static Lock) -> Result<Mutation, UsageError> {
-        let sites = Judged::of(lock).sites;
+        let sites = Judged::of(lock, &Limits::new(LONGEST_LOOK)).sites;
         let here = |site: &&Site| site.name == self.site || place(&site.access) == self.site;
         let found = sites.iter().filter(here).flat_map(Site::mutations);
         match found.into_iter().find(|mutation| mutation.to == self.to) {
@@ -84,18 +83,27 @@ struct Judged {
     judges: Vec<Task>,
 }
 
+/// How long accesses are looked for at most, where one of them is asked for.
+const LONGEST_LOOK: Duration = Duration::from_secs(3600);
+
+/// How long the first client looks at least: without accesses there are no mutants, not even such as there was no time for.
+const LEAST_LOOK: Duration = Duration::from_secs(1);
+
 /// Executions in which accesses are looked for.
 const EXECUTIONS_FOR_ACCESSES: u64 = 20_000;
 
 impl Judged {
-    fn of(lock: &'static Lock) -> Self {
+    fn of(lock: &'static Lock, limits: &Limits) -> Self {
         let (mut accesses, mut judges) = (Vec::<Accessed>::new(), Vec::new());
         for task in all_judges(lock) {
+            if limits.are_over() && !accesses.is_empty() {
+                break;
+            }
             let exploration = Exploration {
                 note_accesses: true,
                 most_executions: Some(EXECUTIONS_FOR_ACCESSES),
-                stop: Some(interrupt::flag()),
-                ..Exploration::of(Model::Ra)
+                most_time: Some(limits.left().max(LEAST_LOOK)),
+                ..limits.exploration(Model::Ra)
             };
             let report = task.explore(&exploration);
             // The lock beside the one that is upgraded is judged where it stands alone.
@@ -234,7 +242,7 @@ pub fn judge_all(
     limits: &Limits,
     tell: &(dyn Fn(Progress<'_>) + Sync),
 ) -> Vec<Mutant> {
-    let mut all = locks.par_iter().flat_map_iter(|lock| pending(lock)).collect::<Vec<_>>();
+    let mut all = locks.par_iter().flat_map_iter(|lock| pending(lock, limits)).collect::<Vec<_>>();
     tell(Progress::Begun(all.len()));
     for (search, most) in PASSES {
         let mut open = all.iter_mut().filter(|one| one.outcome.is_none()).collect::<Vec<_>>();
@@ -255,8 +263,8 @@ pub fn judge_all(
 }
 
 /// All mutants of a lock.
-fn pending(lock: &'static Lock) -> Vec<Pending> {
-    let Judged { sites, judges } = Judged::of(lock);
+fn pending(lock: &'static Lock, limits: &Limits) -> Vec<Pending> {
+    let Judged { sites, judges } = Judged::of(lock, limits);
     let of_site = |site: &Site| {
         let pending = |mutation: Mutation| Pending {
             lock,

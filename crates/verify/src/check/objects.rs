@@ -82,10 +82,11 @@ const fn client(
 }
 
 /// All of them.
-pub(super) const CLIENTS: [ObjectClient; 28] = [
+pub(super) const CLIENTS: [ObjectClient; 29] = [
     client("condvar", "notified", 2, waiting::one_is_notified::<Checked>),
     client("condvar", "all-notified", 3, waiting::all_are_notified::<Checked>),
     client("condvar", "times-out", 2, waiting::one_times_out::<Checked>),
+    client("condvar", "is-freed", 2, waiting::it_is_freed::<Checked>),
     client("semaphore", "one-permit", 2, waiting::one_permit::<Checked>),
     client("semaphore", "permits-come", 3, waiting::permits_come::<Checked>),
     client("semaphore", "permit-or-not", 2, waiting::one_gives_up::<Checked>),

@@ -1,7 +1,7 @@
 //! The results for a screen.
 
 use super::mutants::{Mutant, Outcome};
-use super::plan::{Limit, Verdict};
+use super::plan::{Explored, Limit, Verdict};
 use super::{CheckedLock, Options, tell};
 use report::{Cell, Column, Screen, Table};
 use std::fmt;
@@ -20,7 +20,7 @@ pub fn text(checked: &CheckedLock, options: &Options, screen: Screen) -> String 
         Column::text("verdict", "verdict").kept(),
     ]);
     let mut found_wrong = String::new();
-    for verdict in checked.verdicts.iter().filter(|verdict| verdict.asked.begun()) {
+    for verdict in checked.verdicts.iter().filter(|verdict| verdict.all().any(Explored::begun)) {
         for (number, explored) in verdict.all().enumerate() {
             let (many, left, of) = explored.size();
             let client = verdict.task.client.name();
@@ -92,7 +92,7 @@ impl Share {
             complete: count(&Verdict::is_verified),
             of: verdicts.len(),
             wrong: count(&Verdict::is_wrong),
-            not_begun: count(&|one| !one.asked.begun()),
+            not_begun: count(&|one| !one.is_wrong() && !one.asked.begun()),
             by_time: cut_by(&[Limit::Time, Limit::Interrupt]),
             by_states: cut_by(&[Limit::Memory]),
             by_steps: cut_by(&[Limit::Steps]),

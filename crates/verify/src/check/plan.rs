@@ -173,7 +173,7 @@ impl Limits {
 
     /// An exploration that ends when the command is to.
     pub fn exploration(&self, model: Model) -> Exploration {
-        Exploration { stop: Some(interrupt::flag()), ..Exploration::of(model) }
+        Exploration { stop: Some(interrupt::flag()), most_time: Some(self.left()), ..Exploration::of(model) }
     }
 
     /// What is left of the time.

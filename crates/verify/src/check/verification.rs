@@ -9,25 +9,26 @@ use session::interrupt;
 use std::time::Duration;
 
 /// The first lines of both: what was run, and for how long.
-fn head(options: &Options, mutated: bool, elapsed: Duration) -> String {
-    let minutes = options.time_limit.as_secs_f64() / 60.0;
+fn head(elapsed: Duration, command: &str) -> String {
     let cut_short = if interrupt::came() { "It was **cut short** after" } else { "It took" };
-    let mutate = if mutated { " --mutate" } else { "" };
     let cores = rayon::current_num_threads();
     format!(
         "# Verification\n\n\
-         Written by `contend check --all{mutate} --time-limit {minutes}m --summary docs/verification.md`, whose `--output` lists every \
-         exploration;\n[checking.md](checking.md) explains how to read it. {cut_short} {:.0} s on {cores} cores.\n\n",
+         Written by `{command}`; `--output` lists every exploration,\nand [checking.md](checking.md) explains how to read it. \
+         {cut_short} {:.0} s on {cores} cores.\n\n",
         elapsed.as_secs_f64()
     )
 }
 
 /// A line for each lock: how many of its explorations are complete, of how many, and what cut the others.
 #[must_use]
-pub fn summary(all: &[CheckedLock], options: &Options, elapsed: Duration) -> String {
+pub fn summary(all: &[CheckedLock], options: &Options, elapsed: Duration, command: &str) -> String {
     let mutated = all.iter().any(|one| !one.mutants.is_empty());
-    let mut page = head(options, mutated, elapsed);
-    page += "Every lock runs with small clients of 2 or 3 threads, once or twice each, under four memory models. An exploration is complete \
+    let mut page = head(elapsed, command);
+    if options.is_of_everything() {
+        page += "A lock runs with small clients of 2 or 3 threads, once or twice each, under four memory models. ";
+    }
+    page += "An exploration is complete \
              when\nevery execution that the model allows was seen. The others ended at the time limit, at 14 million states, or because a \
              thread takes\nmore steps than are followed, which no larger computer changes.\n\n";
     let mut columns = vec![
@@ -74,7 +75,7 @@ fn cells(lock: &str, share: &Share, tally: Option<Tally>) -> Vec<Cell> {
 
 /// Everything: the summary, a row for each exploration, and one for each mutant, with `survivors.csv` for why one is left.
 #[must_use]
-pub fn page(all: &[CheckedLock], options: &Options, elapsed: Duration) -> String {
+pub fn page(all: &[CheckedLock], options: &Options, elapsed: Duration, command: &str) -> String {
     let mut explorations = Table::new([
         Column::text("lock", "lock"),
         Column::text("model", "model"),
@@ -100,7 +101,8 @@ pub fn page(all: &[CheckedLock], options: &Options, elapsed: Duration) -> String
             ]);
         }
     }
-    let mut page = summary(all, options, elapsed) + "\n## Explorations\n\n" + &explorations.markdown();
+    let mut page =
+        summary(all, options, elapsed, command) + "\n## Explorations\n\n" + &explorations.markdown();
     if all.iter().any(|one| !one.mutants.is_empty()) {
         page += MUTANTS;
         page += &mutants(all, &Argument::read_all(SURVIVORS)).markdown();
@@ -210,7 +212,7 @@ mod tests {
     fn the_summary_has_a_line_for_each_lock_and_the_page_one_for_each_exploration() {
         let lock = |name| catalogue::find(name).expect("a lock");
         let all = [checked(lock("mcs")), checked(lock("ticket"))];
-        let summary = summary(&all, &Options::of_everything(), Duration::from_secs(2));
+        let summary = summary(&all, &Options::of_everything(), Duration::from_secs(2), "contend check --all");
         let tasks: Vec<usize> = all.iter().map(|one| one.verdicts.len()).collect();
         let cut: Vec<usize> = tasks.iter().map(|of| of.div_ceil(5)).collect();
         let row = |name, of, cut| format!("| {name} | {} | {of} | 0 | 0 | 0 | {cut} | 0 of 0 |", of - cut);
@@ -222,7 +224,7 @@ mod tests {
             let row = row(name, of, cut);
             assert!(summary.lines().any(|line| line.starts_with(&row)), "{row}\n{summary}");
         }
-        let page = page(&all, &Options::of_everything(), Duration::ZERO);
+        let page = page(&all, &Options::of_everything(), Duration::ZERO, "contend check --all");
         let rows = page.lines().filter(|line| line.contains("incomplete: steps")).count();
         assert_eq!(rows, cut[0] + cut[1]);
         assert_eq!(page.matches("not argued yet").count(), 2, "the survivors alone are argued for: {page}");

@@ -8,6 +8,8 @@ use checker::Model;
 use checker::litmus::{Judgement, Quantifier};
 use serde_json::Value;
 
+use super::files;
+
 /// A file is not read beyond this.
 const MOST_BYTES: u64 = 256 << 20;
 
@@ -26,9 +28,7 @@ impl Verdict {
     pub fn agrees(self, judgement: &Judgement, quantifier: Quantifier) -> Option<bool> {
         match self {
             Self::Allowed(allowed) => judgement.is_decided().then(|| judgement.is_allowed() == allowed),
-            Self::Holds(holds) => {
-                (!judgement.finals.bounded).then(|| judgement.satisfies(quantifier) == holds)
-            }
+            Self::Holds(holds) => judgement.satisfies(quantifier).map(|satisfied| satisfied == holds),
         }
     }
 
@@ -53,12 +53,8 @@ pub struct Expected {
 impl Expected {
     /// Reads a file. Verdicts that name no model are of `model`.
     pub fn read(path: &Path, model: Model) -> anyhow::Result<Self> {
-        let about = std::fs::metadata(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-        if about.len() > MOST_BYTES {
-            bail!("{}: {} bytes are too many for a table of verdicts", path.display(), about.len());
-        }
-        let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
-        let expected = Self::parse(&String::from_utf8_lossy(&bytes), model)
+        let text = files::read(path, MOST_BYTES, "a table of verdicts")?;
+        let expected = Self::parse(&text, model)
             .with_context(|| format!("{}: cannot be read as verdicts", path.display()))?;
         if expected.verdicts.is_empty() {
             bail!(
@@ -124,7 +120,7 @@ impl Expected {
     }
 
     fn table(&mut self, text: &str, model: Model) -> anyhow::Result<()> {
-        let first = text.lines().next().unwrap_or("");
+        let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
         let delimiter =
             *[b',', b'\t', b';'].iter().find(|&&sign| first.as_bytes().contains(&sign)).unwrap_or(&b',');
         let mut reader =

@@ -1,6 +1,8 @@
 //! Which files `contend litmus` reads.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -22,6 +24,21 @@ pub fn find(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         }
     }
     Ok(found.files)
+}
+
+/// The text of a file, which may be a pipe; what is no UTF-8 is replaced.
+///
+/// # Errors
+///
+/// It cannot be read, or has more bytes than what it should be can have.
+pub(super) fn read(path: &Path, most: u64, what: &str) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    let file = File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    file.with_context(|| format!("{}: cannot be read", path.display()))?;
+    if bytes.len() as u64 > most {
+        bail!("{}: more than {most} bytes are too many for {what}", path.display());
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[derive(Default)]
@@ -61,7 +78,10 @@ impl Found {
             // Links are not followed, so that no circle is.
             match entry.file_type() {
                 Ok(kind) if kind.is_dir() => self.directory(&entry.path())?,
-                Ok(_) if entry.path().extension().is_some_and(|extension| extension == "litmus") => {
+                Ok(_)
+                    if entry.path().extension().is_some_and(|extension| extension == "litmus")
+                        && entry.path().is_file() =>
+                {
                     self.add(entry.path());
                 }
                 _ => {}
@@ -88,11 +108,9 @@ impl Found {
         if depth == DEEPEST {
             bail!("{}: more than {DEEPEST} lists name each other", path.display());
         }
-        let size = std::fs::metadata(path).map_or(0, |about| about.len());
-        anyhow::ensure!(size <= MOST_BYTES, "{}: {size} bytes are too many for a list", path.display());
-        let bytes = std::fs::read(path).with_context(|| format!("{}: cannot be read", path.display()))?;
+        let text = read(path, MOST_BYTES, "a list")?;
         let directory = path.parent().unwrap_or(Path::new(""));
-        for (number, line) in String::from_utf8_lossy(&bytes).lines().enumerate() {
+        for (number, line) in text.lines().enumerate() {
             let name = line.split('#').next().unwrap_or("").trim();
             if !name.is_empty() {
                 self.collect(&directory.join(name), depth + 1)
@@ -134,6 +152,10 @@ mod tests {
         let error = find(&[at("@more")]).expect_err("a file that is not there");
         assert!(format!("{error:#}").contains("@more:1"), "{error:#}");
         assert!(find(&[at("*.none")]).is_err() && find(&[at("none")]).is_err());
+        std::os::unix::fs::symlink("/dev/zero", at("deep/zero.litmus")).expect("a link");
+        assert_eq!(names(&["deep"]), "deep/c.litmus");
+        let error = read(&at("deep/zero.litmus"), 100, "a test").expect_err("it has no end");
+        assert!(error.to_string().contains("more than 100 bytes"), "{error}");
         std::fs::create_dir(at("empty")).expect("a directory");
         std::fs::write(at("@none"), "# nothing\nempty\n").expect("a list");
         for nothing in ["empty", "@none"] {

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use checker::Model;
 use checker::litmus::{Limits, ParseError, Test, Trouble};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Expected, TestOutcome, Weakness};
+use super::{Expected, TestOutcome, Weakness, files};
 
 /// A file that is no text worth reading is not read whole.
 const MOST_BYTES: u64 = 1 << 20;
@@ -44,15 +43,9 @@ impl Job {
     ///
     /// A file that cannot be read; a [`ParseError`] where it is no litmus test, or uses what is not supported.
     pub fn judge<'a>(&self, file: &'a Path) -> anyhow::Result<TestOutcome<'a>> {
-        let size = std::fs::metadata(file).map_or(0, |about| about.len());
-        anyhow::ensure!(
-            size <= MOST_BYTES,
-            "{}: {size} bytes are too many for a litmus test",
-            file.display()
-        );
-        let bytes = std::fs::read(file).with_context(|| format!("{}: cannot be read", file.display()))?;
+        let text = files::read(file, MOST_BYTES, "a litmus test")?;
         let named = |error: ParseError| anyhow::Error::new(error).context(file.display().to_string());
-        let test = Test::parse(&String::from_utf8_lossy(&bytes)).map_err(named)?;
+        let test = Test::parse(&text).map_err(named)?;
         let judge = |&model: &Model| test.judge_within(model, &self.limits);
         let judgements = self.models.iter().map(judge).collect::<Vec<_>>();
         if let Some(fault) = judgements.iter().find_map(|judgement| judgement.finals.fault) {

@@ -1,5 +1,6 @@
 //! One litmus test with what was found out about it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use checker::Model;
@@ -54,7 +55,7 @@ impl<'a> TestOutcome<'a> {
 
     /// Runs the test on this processor, unless it has transactions.
     pub fn run(&mut self, iterations: u64, limits: &Limits) -> Result<(), ParseError> {
-        let outcomes = match native::run(&self.test, iterations, 1) {
+        let outcomes = match native::run(&self.test, iterations, 1, limits.time) {
             Ok(outcomes) => outcomes,
             Err(fault) if fault.kind == FaultKind::Transaction => {
                 self.is_judged_only = true;
@@ -128,13 +129,19 @@ impl<'a> TestOutcome<'a> {
         }
         if let Some(measured) = &self.measured {
             text += "  this processor\n";
+            // Ends that differ in what the test does not speak of are one line.
+            let mut lines = BTreeMap::<String, (u64, bool)>::new();
             for (end, count) in &measured.outcomes {
-                let forbidden = if measured.forbids(end) { "  FORBIDDEN by TSO" } else { "" };
-                text += &format!("  {count:>12}  {}{forbidden}\n", self.state(end));
+                let line = lines.entry(self.state(end)).or_default();
+                *line = (line.0 + count, line.1 | measured.forbids(end));
             }
-            let unseen = measured.allowed.iter().flat_map(|allowed| &allowed.finals.states);
-            for end in unseen.filter(|end| !measured.outcomes.contains_key(end)) {
-                text += &format!("  {:>12}  {}\n", 0, self.state(end));
+            for (state, (count, is_forbidden)) in &lines {
+                let forbidden = if *is_forbidden { "  FORBIDDEN by TSO" } else { "" };
+                text += &format!("  {count:>12}  {state}{forbidden}\n");
+            }
+            let unseen = measured.allowed.iter().flat_map(|allowed| self.states(allowed));
+            for state in unseen.filter(|state| !lines.contains_key(state)) {
+                text += &format!("  {:>12}  {state}\n", 0);
             }
             if measured.weakness() == Weakness::Unseen {
                 text += &format!("  {}\n", measured.why_nothing_was_seen());
@@ -193,7 +200,10 @@ impl<'a> TestOutcome<'a> {
         });
         if let Some(measured) = &self.measured {
             let outcome = |(end, count): (&Final, &u64)| {
-                let allowed = measured.allowed.as_ref().map(|allowed| allowed.finals.states.contains(end));
+                let allowed = measured.allowed.as_ref().and_then(|allowed| {
+                    let is_seen = allowed.finals.states.contains(end);
+                    (is_seen || !allowed.finals.bounded).then_some(is_seen)
+                });
                 json!({ "count": count, "state": self.state_json(end), "allowed": allowed })
             };
             value["run"] = measured.outcomes.iter().map(outcome).collect();

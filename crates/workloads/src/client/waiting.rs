@@ -95,6 +95,26 @@ pub fn one_times_out<M: Machine>() -> Result<(), String> {
     nobody_waits(&more)
 }
 
+/// One frees the memory once the other, whose wait is over, does not use it any more.
+///
+/// # Errors
+/// What is wrong.
+pub fn it_is_freed<M: Machine>() -> Result<(), String> {
+    let (more, memory) = (placed::<_, M>(Condvar::<M>::new()), cell::<M>());
+    let _: u32 = more.enter();
+    M::run(&Plan::threads(2), &|thread| {
+        if thread == 0 {
+            memory.set(1);
+            more.leave();
+        } else {
+            more.await_leavers();
+            memory.set(memory.get() + 1);
+        }
+    });
+    is(2, memory.get())?;
+    nobody_waits(&more)
+}
+
 fn nobody_waits<M: Machine>(more: &Condvar<M>) -> Result<(), String> {
     if more.notify_all() { Err("a waiter that has gone is still counted".to_owned()) } else { Ok(()) }
 }

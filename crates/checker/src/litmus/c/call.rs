@@ -1,7 +1,7 @@
 //! The functions of C's atomics, and those of the Linux kernel's that have the same meaning.
 //!
-//! The kernel's read-modify-writes that name no order stand between two full fences; `smp_rmb` and `smp_wmb` become fences
-//! that acquire and release, which order at least as much. Its dependencies have no counterpart here.
+//! The kernel's read-modify-writes that name no order stand between two full fences, a `cmpxchg` that fails, too, which orders nothing
+//! in the kernel's own model; `smp_rmb` and `smp_wmb` become fences that acquire and release, which order at least as much. Its dependencies have no counterpart here.
 
 use machine::Ordering;
 
@@ -192,6 +192,9 @@ impl<'t> Thread<'_, 't> {
         let value = self.expression(tokens)?.value;
         let ordering = argument(tokens, explicit)?;
         let failure = argument(tokens, explicit)?;
+        if matches!(failure, Ordering::Release | Ordering::AcqRel) {
+            return Err(ParseError::new(at, "an exchange that fails does not release"));
+        }
         let found = self.builder.fresh_register(self.thread);
         let wrote = self.builder.fresh_register(self.thread);
         let update = Update::CompareExchange { expected, failure };

@@ -2,7 +2,7 @@
 
 use machine::Ordering;
 
-use super::{MOST_OPERATORS, Thread};
+use super::{Local, MOST_OPERATORS, Thread};
 use crate::litmus::initial::{is_type, take_type};
 use crate::litmus::program::{Expression, Operator, Step, Value, Width};
 use crate::litmus::token::{At, ParseError, Token, Tokens};
@@ -30,8 +30,8 @@ impl Typed {
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
     Value(Typed),
-    /// A local, and whether it is a pointer.
-    Local(usize, bool),
+    /// A local: its register, and its value.
+    Local(usize, Typed),
     /// What lies at an address.
     Memory(Typed),
 }
@@ -90,6 +90,10 @@ impl<'t> Thread<'_, 't> {
         let mut left = self.unary(tokens)?;
         loop {
             let Some(token) = tokens.peek() else { return Ok(left) };
+            if token.is("/") || token.is(">>") {
+                let message = format!("the operator `{}` is not supported", token.text);
+                return Err(ParseError::unsupported(token.at, message));
+            }
             let operator = OPERATORS.iter().find(|(text, binds)| token.is(text) && *binds >= least);
             let Some(&(operator, binds)) = operator else { return Ok(left) };
             tokens.next();
@@ -226,17 +230,17 @@ impl<'t> Thread<'_, 't> {
             let is_atomic = self.atomics.contains(&name.text.as_str());
             return Ok(Operand::Value(Typed { value, is_pointer: true, is_atomic }));
         }
-        let is_pointer = self.local(&name.text).is_some_and(|local| local.is_pointer);
-        Ok(Operand::Local(self.declare(name, is_pointer)?, is_pointer))
+        let of = |local: &Local| (local.is_pointer, local.is_atomic);
+        let (is_pointer, is_atomic) = self.local(&name.text).map_or((false, false), of);
+        let register = self.declare(name, is_pointer, is_atomic)?;
+        let value = Expression::Register(register);
+        Ok(Operand::Local(register, Typed { value, is_pointer, is_atomic }))
     }
 
     /// The value of an operand, loaded if it lies in memory.
     pub(super) fn read(&mut self, operand: Operand, at: At) -> Result<Typed, ParseError> {
         match operand {
-            Operand::Value(value) => Ok(value),
-            Operand::Local(register, is_pointer) => {
-                Ok(Typed { value: Expression::Register(register), is_pointer, is_atomic: false })
-            }
+            Operand::Value(value) | Operand::Local(_, value) => Ok(value),
             Operand::Memory(address) => {
                 let ordering = address.is_atomic.then_some(Ordering::SeqCst);
                 let value = self.load(address.value, ordering, at)?;

@@ -12,11 +12,11 @@ use expression::Typed;
 
 /// Reads `P0 (atomic_int* x) { … }` and so on.
 pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
-    while tokens.peek().is_some_and(|token| !starts_condition(token)) {
+    while !tokens.is_empty() && !starts_condition(tokens) {
         while tokens.take("static") || tokens.take("void") {}
         // Where the locations lie, for other tools.
         if tokens.peek().is_some_and(|token| token.is("regions")) {
-            while tokens.peek().is_some_and(|token| !starts_condition(token)) {
+            while !tokens.is_empty() && !starts_condition(tokens) {
                 tokens.next();
             }
             break;
@@ -62,6 +62,8 @@ const MOST_OPERATORS: usize = 500;
 struct Local {
     name: String,
     is_pointer: bool,
+    /// What it points to is atomic.
+    is_atomic: bool,
 }
 
 /// The jumps out of a loop, set when its end is known.
@@ -111,10 +113,9 @@ impl<'t> Thread<'_, 't> {
         tokens.expect("(")?;
         while !tokens.take(")") {
             let mut is_atomic = false;
-            while let Some(word) = tokens.peek() {
-                is_atomic |= word.text.to_ascii_lowercase().contains("atomic");
-                let before = word.at;
-                take_type(tokens)?;
+            loop {
+                let before = tokens.at();
+                is_atomic |= take_type(tokens)?.is_atomic;
                 if before == tokens.at() && !tokens.take("void") {
                     break;
                 }
@@ -191,9 +192,9 @@ impl<'t> Thread<'_, 't> {
     }
 
     /// The register of a local, declared here if it was not.
-    fn declare(&mut self, name: &Token, is_pointer: bool) -> Result<usize, ParseError> {
+    fn declare(&mut self, name: &Token, is_pointer: bool, is_atomic: bool) -> Result<usize, ParseError> {
         if self.local(&name.text).is_none() {
-            self.locals.push(Local { name: name.text.clone(), is_pointer });
+            self.locals.push(Local { name: name.text.clone(), is_pointer, is_atomic });
         }
         self.builder.register_named(self.thread, &name.text, name.at)
     }
@@ -250,7 +251,7 @@ impl<'t> Thread<'_, 't> {
                 self.labels.push(Label { name: &first.text, step, transaction });
                 return Ok(());
             }
-            _ => self.simple(tokens)?,
+            _ => self.simple_ones(tokens)?,
         }
         tokens.expect(";").map(drop)
     }
@@ -350,7 +351,7 @@ impl<'t> Thread<'_, 't> {
         let at = tokens.expect("for")?;
         tokens.expect("(")?;
         if !tokens.take(";") {
-            self.simple(tokens)?;
+            self.simple_ones(tokens)?;
             tokens.expect(";")?;
         }
         let start = self.next_step();
@@ -375,10 +376,19 @@ impl<'t> Thread<'_, 't> {
         self.nested(tokens)?;
         self.land_continues();
         if !after.take(")") {
-            self.simple(&mut after)?;
+            self.simple_ones(&mut after)?;
             after.expect(")")?;
         }
         self.close(start, at)
+    }
+
+    /// What [`Self::simple`] reads, as often as commas stand between.
+    fn simple_ones(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
+        self.simple(tokens)?;
+        while tokens.take(",") {
+            self.simple(tokens)?;
+        }
+        Ok(())
     }
 
     /// A declaration, an assignment or an expression, without what ends it.
@@ -396,10 +406,15 @@ impl<'t> Thread<'_, 't> {
             let name = tokens.name("a local")?;
             tokens.expect("=")?;
             let value = self.expression(tokens)?;
-            let register = self.declare(name, value.is_pointer)?;
+            let register = self.declare(name, value.is_pointer, value.is_atomic)?;
             return self.push(Step::Set { register, value: value.value }, at);
         }
+        let before = [("++", 1), ("--", -1)].into_iter().find(|(sign, _)| tokens.take(sign));
         let operand = self.operand(tokens)?;
+        if let Some((_, by)) = before {
+            let old = self.read(operand.clone(), at)?.value;
+            return self.write(operand, Expression::binary(Operator::Add, old, Expression::Constant(by)), at);
+        }
         let Some(operator) = assignment(tokens) else {
             // A value alone: a call whose result is not taken, or a load.
             return self.read(operand, at).map(drop);
@@ -419,7 +434,7 @@ impl<'t> Thread<'_, 't> {
     }
 
     fn declaration(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
-        take_type(tokens)?;
+        let is_atomic = take_type(tokens)?.is_atomic;
         loop {
             let mut is_pointer = false;
             while tokens.take("*") {
@@ -428,7 +443,7 @@ impl<'t> Thread<'_, 't> {
             let name = tokens.name("a local")?;
             let value = if tokens.take("=") { Some(self.expression(tokens)?) } else { None };
             let is_pointer = is_pointer || value.as_ref().is_some_and(|value| value.is_pointer);
-            let register = self.declare(name, is_pointer)?;
+            let register = self.declare(name, is_pointer, is_atomic)?;
             if let Some(Typed { value, .. }) = value {
                 self.push(Step::Set { register, value }, name.at)?;
             }

@@ -50,7 +50,7 @@ impl Flags {
 }
 
 /// The conditions of jumps and moves: the letters, which flags, and whether the opposite is meant.
-const CONDITIONS: [(&str, Test, bool); 24] = [
+const CONDITIONS: [(&str, Test, bool); 26] = [
     ("e", Test::Zero, false),
     ("z", Test::Zero, false),
     ("ne", Test::Zero, true),
@@ -58,12 +58,14 @@ const CONDITIONS: [(&str, Test, bool); 24] = [
     ("s", Test::Sign, false),
     ("ns", Test::Sign, true),
     ("l", Test::Less, false),
+    ("lt", Test::Less, false), // as herd has it
     ("nge", Test::Less, false),
     ("ge", Test::Less, true),
     ("nl", Test::Less, true),
     ("le", Test::AtMost, false),
     ("ng", Test::AtMost, false),
     ("g", Test::AtMost, true),
+    ("gt", Test::AtMost, true), // as herd has it
     ("nle", Test::AtMost, true),
     ("b", Test::Below, false),
     ("c", Test::Below, false),

@@ -77,8 +77,9 @@ impl<'c, 'a> Instruction<'c, 'a> {
         }
         let operands = Operands::read(&mut cell, column)?;
         let said = suffix.or(operands.width);
+        let source_first = operands.are_source_first(column.builder.dialect);
         let mut all = operands.all;
-        if operands.source_first {
+        if source_first {
             all.reverse();
         }
         // Of these only the first operand can lie in memory: some files write it where a source would be.

@@ -1,13 +1,13 @@
 //! Threads in the assembly of x86, in both orders of operands.
 //!
-//! `X86` files write `MOV [x],$1` with the destination first, `X86_64` files `movq $1,(x)` with the destination last; an
-//! instruction that has brackets or percent signs of the other kind is read as that kind.
+//! `X86` files write `MOV [x],$1` with the destination first, `X86_64` files `movq $1,(x)` with the destination last. An instruction
+//! that has brackets, or percent signs, as only the other kind has them is read as that kind.
 
 mod flags;
 mod instruction;
 mod operand;
 
-use super::builder::{Builder, Dialect, starts_condition};
+use super::builder::{Builder, starts_condition};
 use super::program::{Expression, Step};
 use super::token::{At, ParseError, Token, Tokens};
 use flags::{Flags, uses_flags};
@@ -15,10 +15,9 @@ use instruction::Instruction;
 
 /// Reads the table of threads: a column a thread, a row an instruction of each.
 pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
-    let source_first = builder.dialect == Dialect::X86_64;
     header(tokens, builder)?;
     let mut columns = vec![Vec::new(); builder.program.threads.len()];
-    while tokens.peek().is_some_and(|token| !starts_condition(token)) {
+    while !tokens.is_empty() && !starts_condition(tokens) {
         let mut row = tokens.until(";");
         for column in &mut columns {
             let cell = row.until("|");
@@ -35,8 +34,7 @@ pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<
             let mut fresh = || builder.fresh_register(thread);
             Flags { zero: fresh(), sign: fresh(), less: fresh(), below: fresh() }
         });
-        let mut column =
-            Column { builder, thread, source_first, flags, labels: Vec::new(), jumps: Vec::new() };
+        let mut column = Column { builder, thread, flags, labels: Vec::new(), jumps: Vec::new() };
         for cell in cells {
             column.cell(cell)?;
         }
@@ -70,7 +68,6 @@ fn header(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseErr
 struct Column<'a> {
     builder: &'a mut Builder,
     thread: usize,
-    source_first: bool,
     /// None when no instruction looks at them.
     flags: Option<Flags>,
     labels: Vec<(&'a str, usize)>,

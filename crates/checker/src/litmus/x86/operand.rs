@@ -1,6 +1,7 @@
 //! The operands of an instruction.
 
 use super::Column;
+use crate::litmus::builder::Dialect;
 use crate::litmus::program::{Expression, Operator, Value, Width};
 use crate::litmus::register::register;
 use crate::litmus::token::{At, ParseError, Token, Tokens};
@@ -32,17 +33,28 @@ struct Sum<'a> {
     registers: Vec<(usize, Value)>,
 }
 
-/// The operands as they stand there, the width that one of them says, and whether the destination comes last.
-#[derive(Debug)]
+impl Sum<'_> {
+    fn add(&mut self, register: usize, scale: Value, at: At) -> Result<(), ParseError> {
+        if self.registers.len() == 2 {
+            return Err(ParseError::unsupported(at, "an address has a base and an index at most"));
+        }
+        self.registers.push((register, scale));
+        Ok(())
+    }
+}
+
+/// The operands as they stand there, and the width that one of them says.
+#[derive(Debug, Default)]
 pub(super) struct Operands {
     pub(super) all: Vec<(Operand, At)>,
     pub(super) width: Option<Width>,
-    pub(super) source_first: bool,
+    has_percents: bool,
+    has_brackets: bool,
 }
 
 impl Operands {
     pub(super) fn read(cell: &mut Tokens<'_>, column: &mut Column<'_>) -> Result<Self, ParseError> {
-        let mut operands = Self { all: Vec::new(), width: None, source_first: column.source_first };
+        let mut operands = Self::default();
         while !cell.is_empty() {
             let at = cell.at();
             let operand = operands.operand(cell, column)?;
@@ -52,6 +64,17 @@ impl Operands {
             }
         }
         Ok(operands)
+    }
+
+    /// Whether the destination comes last: as the file's dialect has it, unless every sign of the other one is there and none of its
+    /// own. A constant is no destination.
+    pub(super) fn are_source_first(&self, dialect: Dialect) -> bool {
+        let begins_with_constant = self.all.len() > 1 && matches!(self.all[0].0, Operand::Constant(_));
+        begins_with_constant
+            || match dialect {
+                Dialect::X86_64 => self.has_percents || !self.has_brackets,
+                Dialect::X86 | Dialect::C => self.has_percents && !self.has_brackets,
+            }
     }
 
     fn operand(&mut self, cell: &mut Tokens<'_>, column: &mut Column<'_>) -> Result<Operand, ParseError> {
@@ -64,11 +87,11 @@ impl Operands {
             return Ok(Operand::Constant(cell.number()?));
         }
         if cell.take("%") {
-            self.source_first = true;
+            self.has_percents = true;
             return register_operand(cell, column);
         }
         if cell.take("[") {
-            self.source_first = false;
+            self.has_brackets = true;
             let sum = bracketed(cell, column)?;
             return memory(&sum, column);
         }
@@ -79,7 +102,7 @@ impl Operands {
         let mut sum = displacement(cell, column)?;
         let parenthesis = cell.take("(");
         if parenthesis {
-            self.source_first = true;
+            self.has_percents |= cell.peek().is_some_and(|token| token.is("%"));
             indexed(cell, column, &mut sum)?;
         }
         if parenthesis || sum.name.is_some() {
@@ -154,7 +177,7 @@ fn term<'a>(cell: &mut Tokens<'a>, column: &mut Column<'_>, sum: &mut Sum<'a>) -
         Some(token) if percent || register(&token.text).is_some() => {
             let (register, _) = register_number(cell, column)?;
             let scale = if cell.take("*") { cell.number()? } else { 1 };
-            sum.registers.push((register, scale));
+            sum.add(register, scale, cell.at())?;
         }
         Some(token) if token.is_name() => {
             if sum.name.is_some() {
@@ -166,7 +189,7 @@ fn term<'a>(cell: &mut Tokens<'a>, column: &mut Column<'_>, sum: &mut Sum<'a>) -
             let number = cell.number()?;
             if cell.take("*") {
                 let (register, _) = register_number(cell, column)?;
-                sum.registers.push((register, number));
+                sum.add(register, number, cell.at())?;
             } else {
                 sum.number = sum.number.wrapping_add(number);
             }
@@ -192,7 +215,7 @@ fn indexed<'a>(cell: &mut Tokens<'a>, column: &mut Column<'_>, sum: &mut Sum<'a>
     if cell.take(",") {
         let (register, _) = register_number(cell, column)?;
         let scale = if cell.take(",") { cell.number()? } else { 1 };
-        sum.registers.push((register, scale));
+        sum.add(register, scale, cell.at())?;
     }
     cell.expect(")").map(drop)
 }

@@ -1,5 +1,7 @@
 """Each call runs the command and gives its tables; each error of the command is an exception with its message."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,45 @@ def test_a_difference_has_what_grew_on_both_sides(recorded: contend.Profile, tmp
     page = tmp_path / "grown.html"
     contend.diff(recorded.path, recorded.path, html=page)
     assert "What grew between two profiles" in page.read_text()
+
+
+def test_waits_of_a_runtime_are_a_profile_without_distributions() -> None:
+    waits = contend.report(Path(__file__).parents[2] / "tests/profiles/go-mutex.pb.gz")
+    assert waits.header["runtime"] == "go" and waits.locks["source"].notna().all() and waits.distributions.empty
+    assert "main.slowRebalance" in waits._repr_html_()
+
+
+def stub(folder: Path, script: str) -> str:
+    command = folder / "contend"
+    command.write_text(f"#!/bin/sh\n{script}\n")
+    command.chmod(0o755)
+    return str(command)
+
+
+def test_a_reason_is_told_without_what_was_said_of_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = "contend: 3 of 24 runs, about 40 s left\ncontend: 7 of 9, mcs exclusive 2 × 1"
+    void = '{\n  "void": {"reason": "it was busy", "remedy": "Try again"}\n}'
+    monkeypatch.setenv("CONTEND", stub(tmp_path, f"echo '{lines}' >&2\necho '{void}'\nexit 3"))
+    with pytest.raises(contend.ContendError, match=r"^it was busy\. Try again\.$"):
+        contend.advise("true")
+    stub(tmp_path, f"echo '{lines}' >&2\necho 'contend: the disk is full' >&2\nexit 1")
+    with pytest.raises(contend.ContendError, match="^the disk is full$|^contend: the disk is full$"):
+        contend.advise("true")
+
+
+def test_the_status_of_a_program_is_no_wrong_argument(tmp_path: Path) -> None:
+    with pytest.raises(contend.ContendError, match="mine") as failed:
+        contend.profile("sh", "-c", "echo mine >&2; exit 2", output=tmp_path / "p.contend")
+    assert failed.value.status == 2 and not isinstance(failed.value, contend.UsageError)
+
+
+def test_an_interrupted_call_lets_the_command_end_what_it_has_begun(tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+    command = stub(tmp_path, f"trap 'touch {ended}; exit 130' INT\nwhile :; do sleep 0.05; done")
+    call = f"import os, signal, threading; os.environ['CONTEND'] = {command!r}; import contend; \
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start(); contend.advise('true')"
+    ran = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=False)
+    assert "KeyboardInterrupt" in ran.stderr and ended.exists()
 
 
 def test_a_process_that_cannot_be_attached_to_is_an_error(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Curves relative to one core, and drawn."""
 
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -31,6 +32,16 @@ def test_a_plot_names_curves_and_marks_peak_and_collapse() -> None:
     points = [(str(line.get_marker()), np.asarray(line.get_xdata()).tolist()) for line in ax.lines]
     marks = {marker: at for marker, at in points if len(at) == 1}
     assert marks["o"] == [8] and marks["x"] == [32]
+    plt.close("all")
+
+
+def test_what_is_not_known_of_a_curve_may_be_missing(tmp_path: Path) -> None:
+    """As a CSV gives it back."""
+    curves_frame([curve("a", {1: 50.0, 4: 100.0})]).to_csv(tmp_path / "curves.csv", index=False)
+    read = pd.read_csv(tmp_path / "curves.csv")
+    assert read["machine"].isna().all()
+    assert contend.relative_to_one_core(read)["value"].tolist() == [1.0, 2.0]
+    assert contend.plot(read).get_legend_handles_labels()[1] == ["a"]
     plt.close("all")
 
 

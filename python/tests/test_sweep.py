@@ -151,6 +151,7 @@ def test_figures_are_reproduced(tmp_path: Path) -> None:
         ({"kind": "check", "output": "/tmp/overwritten"}, "`output` is no key"),
         ({"kind": "reproduce", "html": "/tmp/overwritten"}, "`html` is no key"),
         ({"kind": "check", "lock": "msc"}, "no lock msc"),
+        ({"kind": "reproduce", "figure": "all"}, "no figure all"),
         ({"kind": "check", "lock": "elided:mcs", "model": "ra"}, "no run is in the grid"),
     ],
 )

@@ -26,12 +26,17 @@ LINES = {"measured": "o-", "simulated": "-", "predicted": "--", "published": "s:
 """How curves are drawn, by where they come from."""
 
 
+def _named(curves: pd.DataFrame) -> pd.DataFrame:
+    """The curves with an empty text for what is not known, such as a machine, which a CSV gives back as a missing value."""
+    return curves.fillna({name: "" for name in CURVE})
+
+
 def relative_to_one_core(curves: pd.DataFrame) -> pd.DataFrame:
     """The curves relative to their own value at one core, without those that have none there.
 
     The range of the point at one core is not carried into the others.
     """
-    curves = curves.copy()
+    curves = _named(curves)
     per_core = curves["unit"] == "operations_per_second_per_core"
     for column in ("value", "low", "high"):
         curves[column] = curves[column].where(~per_core, curves[column] * curves["cores"])
@@ -77,7 +82,7 @@ def _draw_curves(curves: pd.DataFrame, ax: Axes) -> None:
             "relative_to_one_core(curves)"
         )
     varying = [column for column in ("workload", "machine", "provenance") if curves[column].nunique() > 1]
-    for _, curve in curves.groupby(CURVE, sort=False):
+    for _, curve in _named(curves).groupby(CURVE, sort=False):
         first, curve = curve.iloc[0], curve.sort_values("cores")
         cores, value, low, high = (curve[column].to_numpy(dtype=float) for column in ("cores", "value", "low", "high"))
         told_apart = ", ".join(str(first[column]) for column in varying if first[column])

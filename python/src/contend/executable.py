@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sysconfig
 from collections.abc import Iterable, Mapping, Sequence
@@ -113,19 +115,59 @@ def _output(line: list[str], *, statuses: Sequence[int], threads: int | None = N
     environment = {**os.environ, "COLUMNS": "10000"}
     if threads is not None:
         environment["RAYON_NUM_THREADS"] = str(threads)
-    ran = subprocess.run(line, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    ran = _ran(line, environment)
     if ran.returncode in statuses and (ran.returncode == 0 or ran.stdout):
         return ran.stdout
-    kind = UsageError if ran.returncode == USAGE else ContendError
+    # `contend profile` passes on the status of its program, which may be this one.
+    is_own = ran.stderr.startswith(("error: ", "contend: "))
+    kind = UsageError if ran.returncode == USAGE and is_own else ContendError
     raise kind(_message(ran), command=line, status=ran.returncode)
 
 
+ENDS_WITHIN_S = 10
+"""So long the command may take to end what it has begun, after an interrupt."""
+
+
+_running: set[subprocess.Popen[str]] = set()
+
+
+def interrupt_running() -> None:
+    """Interrupts the commands that run in other threads."""
+    for process in list(_running):
+        process.send_signal(signal.SIGINT)
+
+
+def _ran(line: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        line, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace"
+    ) as process:
+        _running.add(process)
+        try:
+            output, errors = process.communicate()
+        except BaseException:
+            # It ends the programs that it runs and removes its files, which it cannot when it is killed.
+            process.send_signal(signal.SIGINT)
+            try:
+                process.communicate(timeout=ENDS_WITHIN_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+        finally:
+            _running.discard(process)
+    return subprocess.CompletedProcess(line, process.returncode, output, errors)
+
+
+PROGRESS = re.compile(r"^contend: \d+ of \d+(?: \w+, about |, ).*\n?", re.MULTILINE)
+"""What the command says of long work every 10 s."""
+
+
 def _message(ran: subprocess.CompletedProcess[str]) -> str:
-    said = ran.stderr.strip()
+    said = PROGRESS.sub("", ran.stderr).strip()
     for prefix in ("contend: ", "error: "):
         said = said.removeprefix(prefix)
     said = said.removesuffix("For more information, try '--help'.").rstrip()
-    if not said and ran.stdout.startswith('{\n  "void": {'):
+    if ran.stdout.startswith('{\n  "void": {'):
         void = json.loads(ran.stdout)["void"]
         said = f"{void['reason']}. {void['remedy']}."
     if ran.returncode < 0:

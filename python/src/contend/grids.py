@@ -152,7 +152,10 @@ def checked(document: Any) -> Mapping[str, Any]:
 
 
 def reproductions(axes: dict[str, list[Value]]) -> list[dict[str, Value]]:
-    figures = axes.pop("figure", None) or [figure["name"] for figure in run_json(["reproduce", "--list", "--json"])]
+    known = [figure["name"] for figure in run_json(["reproduce", "--list", "--json"])]
+    figures = axes.pop("figure", None) or known
+    if unknown := [figure for figure in figures if figure not in known]:
+        raise GridError(f"there is no figure {unknown[0]}: `contend reproduce --list` names them; a grid without `figure` has all")
     return product({"figure": figures, **axes})
 
 

@@ -18,9 +18,9 @@ Client = Literal[
     "tried-shared", "readers-leave", "preferred-leave", "writers-leave", "meeting", "full", "downgraded",
     "downgraded-meeting", "upgraded", "tried-upgrade", "nested", "many", "passed-on", "wrapping", "effects", "promised",
     "promised-shared", "alone", "dies", "nameless", "nameless-holder", "nameless-leaver", "preferred-meeting", "parked",
-    "references", "dying", "not-last", "many-references", "notified", "all-notified", "times-out", "one-permit",
-    "permits-come", "permit-or-not", "nothing-then-permit", "rounds", "pairs", "once", "woken", "two-words",
-    "three-wait", "woken-or-not", "grows", "grows-twice", "wait-die-same-order", "wound-wait-same-order",
+    "references", "dying", "not-last", "many-references", "notified", "all-notified", "times-out", "is-freed",
+    "one-permit", "permits-come", "permit-or-not", "nothing-then-permit", "rounds", "pairs", "once", "woken",
+    "two-words", "three-wait", "woken-or-not", "grows", "grows-twice", "wait-die-same-order", "wound-wait-same-order",
     "wait-die-younger", "wait-die-opposite", "wound-wait-opposite", "wait-die-alone", "wait-die-set", "wound-wait-set",
     "wound-wait-gives-up", "wound-wait-in-front", "wait-die-ring", "wait-die-bystander",
 ]
@@ -102,9 +102,6 @@ class CheckOptions(TypedDict, total=False):
     weaken: str | None
     """Make one access weaker, or wrong: FUNCTION.OPERATION or FILE:LINE:COLUMN, and what it becomes; `--mutate` lists
     all."""
-
-    replay: str | None
-    """Run the execution again that a counterexample ends with."""
 
     output: Path | None
     """Write a page with every exploration and every mutant."""

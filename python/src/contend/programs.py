@@ -65,6 +65,8 @@ class Profile:
     output: str = field(default="", repr=False)
 
     def _repr_html_(self) -> str:
+        if "lock" not in self.locks:
+            return shown("", self.locks)
         return shown(svg_of(self.locks), self.locks, ("lock", "use", *MAIN_COLUMNS))
 
 
@@ -77,6 +79,9 @@ def report(profile: Word, *more: Word, output: str = "", **options: Unpack[Repor
     words = [*flags(options), "--", profile, *more]
     document = run_json(["report", "--json", *words])
     locks = csv_frame(run(["report", "--csv", *words]), LOCKS)
+    if "runtime" in document:  # of Go or Java, whose rows are waits and have no distributions
+        header = {name: value for name, value in document.items() if name != "rows"}
+        return Profile(Path(profile), locks, frame([], DISTRIBUTIONS), header, output)
     return Profile(Path(profile), locks, frame(_buckets(document["rows"]), DISTRIBUTIONS), document["header"], output)
 
 

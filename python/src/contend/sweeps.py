@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import statistics
 import sys
 import tempfile
@@ -29,7 +30,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .executable import ContendError, UsageError
+from .executable import ContendError, UsageError, interrupt_running
 from .grids import KINDS, Run, runs_of
 from .tables import arrow, curves_frame, pandas
 
@@ -176,6 +177,7 @@ def _on_cores(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
                 yield futures[future], future.exception() or future.result()  # type: ignore[misc]
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
+            interrupt_running()  # none, unless the sweep is cut short
 
 
 def _on_cluster(client: Client, runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
@@ -226,11 +228,19 @@ def _write(table: pa.Table, path: Path) -> None:
         try:
             pq.write_table(table, file, compression="zstd")
             file.flush()
+            os.fchmod(file.fileno(), 0o666 & ~_mask())  # as of any file, and not the author's alone
             os.fsync(file.fileno())
             os.replace(file.name, path)
         except BaseException:
             os.unlink(file.name)
             raise
+
+
+def _mask() -> int:
+    """The bits that new files do not get. It can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -247,6 +257,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
 
     progress = False if asked.quiet else print_progress
+    # The end that a batch system gives is an interrupt too: runs that have begun are ended, and what is finished is kept.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     output = asked.output or str(Path(asked.grid).with_suffix(""))
     try:
         if asked.scheduler is None:
@@ -262,5 +274,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ContendError, OSError) as error:
         print(f"contend: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
+    except KeyboardInterrupt:
+        print(f"contend: cut short; what is finished is kept in {output}, where the sweep goes on when it is begun again", file=sys.stderr)
+        return 130
     print(done.path)
     return 0

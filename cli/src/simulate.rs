@@ -215,9 +215,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         futex_buckets: args.buckets.map(|buckets| buckets.on(&hardware)),
         ..Setup::new(&hardware, workload, args.lock.first().copied().unwrap_or(back_off::LOCK))
     };
+    let mut locks: Vec<&str> = Vec::new();
+    for &name in &args.lock {
+        if !locks.contains(&name) {
+            locks.push(name);
+        }
+    }
     let experiment = Experiment {
         template,
-        locks: &args.lock,
+        locks: &locks,
         sweeps_back_off: args.sweep_back_off,
         cores: Numbers::all(&args.cores),
         threads: args.threads,

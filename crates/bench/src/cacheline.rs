@@ -12,10 +12,13 @@ use curve::{Curve, Point, Provenance, Unit};
 use locks::{RawLock, Ticket};
 use machine::Ordering::Relaxed;
 use machine::{Home, Integer, Machine, Native, Place, Placed, PlainCell, Plan, Topology, Word};
+use session::interrupt;
 use session::noise::Watch;
 use session::placement::Placement;
 use session::progress::Steps;
 use session::usage::UsageError;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use workloads::client::Wrong;
 use workloads::exclusion::Exclusion;
 
@@ -192,8 +195,8 @@ fn beside_lock(work: Loop<'_>, far: usize) -> Result<f64, Wrong> {
     let hot = [&shared.beside, &shared.far][far];
     let done = Placed::<_, Native>::new(U64::ZERO, Home::FirstTouch);
     let plan = Plan::on(work.cores);
-    let started = std::time::Instant::now();
-    let finished = std::sync::Mutex::new(started);
+    // From the begin of the first to the end of the last.
+    let span = Mutex::new(None::<(Instant, Instant)>);
     Native::run(&plan, &|thread| {
         if thread == users {
             while done.load(Relaxed) < users as u64 {
@@ -203,15 +206,18 @@ fn beside_lock(work: Loop<'_>, far: usize) -> Result<f64, Wrong> {
             }
             return;
         }
+        let begun = Instant::now();
         for _ in 0..work.operations {
             shared.lock.critical(|| shared.count.set(shared.count.get() + 1));
         }
         done.fetch_add(1, Relaxed);
-        let mut latest = finished.lock().expect("no holder panics");
-        *latest = (*latest).max(std::time::Instant::now());
+        let mut span = span.lock().expect("no holder panics");
+        let (first, last) = span.unwrap_or((begun, begun));
+        *span = Some((first.min(begun), last.max(Instant::now())));
     });
     work.adds_up(users, shared.count.get())?;
-    let elapsed = finished.into_inner().expect("no holder panics") - started;
+    let span = span.into_inner().expect("no holder panics");
+    let elapsed = span.map_or(Duration::ZERO, |(first, last)| last - first);
     Ok(f64::from(work.operations) / elapsed.as_secs_f64().max(1e-9))
 }
 
@@ -220,7 +226,7 @@ struct Setting {
     placement: Placement,
     cores: Vec<u32>,
     locks: Vec<LockRounds<f64>>,
-    sharing: Vec<(Sharing, Result<Vec<f64>, Wrong>)>,
+    sharing: Vec<(Sharing, Result<Vec<f64>, String>)>,
 }
 
 /// The cores by memory node: the topology with the node of each core in the place of its socket.
@@ -252,7 +258,10 @@ fn settings(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Setting>> {
         .into());
     }
     let mut settings = Vec::new();
-    for &placement in &options.placement {
+    for (number, &placement) in options.placement.iter().enumerate() {
+        if options.placement[..number].contains(&placement) {
+            continue; // given twice
+        }
         settings.extend(threads.iter().map(|&threads| Setting {
             placement,
             cores: placement.cores(&topology, nodes, threads),
@@ -275,10 +284,13 @@ impl Setting {
         self.sharing = suiting.map(|sharing| (sharing, Ok(Vec::new()))).collect();
         for round in 0..=runs {
             for (sharing, values) in &mut self.sharing {
+                if interrupt::came() {
+                    return;
+                }
                 progress.begin(sharing.name());
-                match (sharing.run(work), &mut *values) {
-                    (Ok(value), Ok(values)) if round > 0 => values.push(value),
-                    (Err(wrong), values) => *values = Err(wrong),
+                match (limited::measured(limit, || Some(sharing.run(work))), &mut *values) {
+                    (Some(Ok(value)), Ok(values)) if round > 0 => values.push(value),
+                    (Some(Err(failure)), values) => *values = Err(failure),
                     _ => {}
                 }
                 progress.done();
@@ -369,7 +381,7 @@ fn lines(settings: &[Setting]) -> Vec<Line<'_>> {
             setting,
             figure: values.as_ref().ok().and_then(|values| statistics::spread(values)).into(),
             values: values.clone().unwrap_or_default(),
-            failure: values.as_ref().err().map(|wrong| format!("wrong result: {wrong}")),
+            failure: values.as_ref().err().cloned(),
         }));
     }
     let mut order: Vec<&str> = Vec::new();

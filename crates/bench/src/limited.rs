@@ -46,7 +46,8 @@ fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() 
     let failed = |what: &str, error: io::Error| format!("{what}: {error}");
     let (reader, writer) = io::pipe().map_err(|error| failed("no pipe to a child process", error))?;
     // SAFETY: the child runs the body, which allocates, starts threads and locks locks of its own; the C library keeps all
-    // of that usable in the child. The command has no other thread while it measures.
+    // of that usable in the child. The only other thread is one that prints progress, which holds no more than the lock of standard
+    // error: a child whose run panics just then waits for it, and ends at the limit.
     match unsafe { libc::fork() } {
         -1 => Err(failed("no child process", io::Error::last_os_error())),
         0 => {

@@ -617,7 +617,8 @@ int contend_mcs_queue_trylock(contend_mcs_queue_t *lock, contend_mcs_node_t *nod
 int contend_mcs_queue_unlock(contend_mcs_queue_t *lock, contend_mcs_node_t *node);
 
 /* condvar: waits for what a lock guards, with any lock, in three steps: enter while the lock is held, unlock, sleep with what
-   enter gave; then lock again and look at the condition, since a wait may end without a signal. All zero bits: no thread waits. */
+   enter gave; then lock again and look at the condition, since a wait may end without a signal. All zero bits: no thread waits. destroy, before
+   its memory is freed, waits until the threads that were signalled no longer use it. */
 typedef struct contend_condvar {
     uint32_t contend_private[2];
 } contend_condvar_t;
@@ -626,6 +627,7 @@ int contend_condvar_sleep(contend_condvar_t *condvar, unsigned int number);
 int contend_condvar_clocksleep(contend_condvar_t *condvar, unsigned int number, int clock, const struct timespec *at);
 int contend_condvar_signal(contend_condvar_t *condvar);
 int contend_condvar_broadcast(contend_condvar_t *condvar);
+int contend_condvar_destroy(contend_condvar_t *condvar);
 
 /* semaphore: made by CONTEND_SEMAPHORE_INIT(permits). post gives EOVERFLOW when there would be 2^31 permits or more. */
 typedef struct contend_semaphore {

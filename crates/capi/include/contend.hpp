@@ -45,12 +45,14 @@ public:
     bool try_lock() noexcept { return Try(&this->lock_) == 0; }
 };
 
-/// So long after a point in time; the last one there is for a wait that goes past it.
+/// So long after a point in time, or that point itself; the last one there is for a wait that goes past it.
 template <class Rep, class Period>
 std::chrono::steady_clock::time_point after(std::chrono::steady_clock::time_point now,
                                             const std::chrono::duration<Rep, Period> &wait) {
     using steady = std::chrono::steady_clock;
     using seconds = std::chrono::duration<double>; // which no wait is too long for
+    if (wait <= wait.zero())
+        return now;
     const bool ends = seconds(wait) < 0.99 * seconds(steady::time_point::max() - now);
     return ends ? now + std::chrono::ceil<steady::duration>(wait) : steady::time_point::max();
 }
@@ -311,13 +313,14 @@ struct mcs_queue : contend_mcs_queue_t {
 
 class mcs_scope {
 public:
-    explicit mcs_scope(mcs_queue &queue) noexcept : queue_(queue) { contend_mcs_queue_lock(&queue_, &node_); }
+    /// A contend::mcs_queue, or one that C has made.
+    explicit mcs_scope(contend_mcs_queue_t &queue) noexcept : queue_(queue) { contend_mcs_queue_lock(&queue_, &node_); }
     ~mcs_scope() { contend_mcs_queue_unlock(&queue_, &node_); }
     mcs_scope(const mcs_scope &) = delete;
     mcs_scope &operator=(const mcs_scope &) = delete;
 
 private:
-    mcs_queue &queue_;
+    contend_mcs_queue_t &queue_;
     contend_mcs_node_t node_{};
 };
 
@@ -327,6 +330,8 @@ public:
     constexpr condition_variable() noexcept = default;
     condition_variable(const condition_variable &) = delete;
     condition_variable &operator=(const condition_variable &) = delete;
+    /// Every thread that waits must have been notified; it need not have returned.
+    ~condition_variable() { contend_condvar_destroy(&condvar_); }
 
     void notify_one() noexcept { contend_condvar_signal(&condvar_); }
     void notify_all() noexcept { contend_condvar_broadcast(&condvar_); }

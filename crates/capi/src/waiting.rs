@@ -65,6 +65,13 @@ unsafe extern "C" fn contend_condvar_broadcast(condvar: *const Cond) -> c_int {
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn contend_condvar_destroy(condvar: *const Cond) -> c_int {
+    // SAFETY: the caller passes a condition variable.
+    unsafe { &*condvar }.await_leavers();
+    0
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn contend_semaphore_wait(semaphore: *const Sem) -> c_int {
     // SAFETY: the caller passes a semaphore.
     unsafe { &*semaphore }.acquire();

@@ -2,7 +2,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "contend.hpp"
@@ -24,6 +26,7 @@ int main() {
     check(!none.try_acquire_until(steady::time_point::min()), "a time that has passed for ever");
     check(!none.try_acquire_for(1ms), "a millisecond");
     check(!none.try_acquire_for(-1s), "less than no time");
+    check(!none.try_acquire_for(std::chrono::hours::min()), "the shortest time of all");
 
     contend::semaphore later(0);
     std::thread gives([&] {
@@ -46,7 +49,40 @@ int main() {
     contend::mcs_queue queue;
     for (int turn = 0; turn < 2; turn++)
         contend::mcs_scope scope(queue);
+    contend_mcs_queue_t of_c = {};
+    { contend::mcs_scope scope(of_c); }
     static_assert(sizeof queue == sizeof(contend_mcs_queue_t), "the same lock in C");
+    alignas(contend::condition_variable) unsigned char memory[sizeof(contend::condition_variable)];
+    for (int turn = 0; turn < 200; turn++) {
+        auto *destroyed = new (memory) contend::condition_variable;
+        bool ready = false;
+        int waiting = 0;
+        auto waits = [&] {
+            std::unique_lock<contend::futex> entered(lock);
+            waiting++;
+            while (!ready)
+                destroyed->wait(entered);
+        };
+        held.unlock();
+        std::thread one(waits), other(waits);
+        for (held.lock(); waiting < 2; held.lock()) {
+            held.unlock();
+            std::this_thread::yield();
+        }
+        ready = true;
+        destroyed->notify_all();
+        destroyed->~condition_variable();
+        std::memset(memory, 0xA5, sizeof memory);
+        held.unlock();
+        one.join();
+        other.join();
+        held.lock();
+        for (const unsigned char byte : memory)
+            if (byte != 0xA5) {
+                check(false, "a thread that was notified writes to what was destroyed");
+                turn = 200;
+            }
+    }
     if (failures == 0)
         std::printf("as they should\n");
     return failures != 0;

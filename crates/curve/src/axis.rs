@@ -19,7 +19,7 @@ impl CoresAxis {
     pub fn of(curves: &[Curve], log: Option<bool>) -> Self {
         let cores = || points(curves).map(|point| point.cores);
         let (least, most) = (cores().min().unwrap_or(1), cores().max().unwrap_or(2));
-        Self { least, most: most.max(least + 1), log: log.unwrap_or(most >= LOG_FROM_CORES) }
+        Self { least, most: most.max(least.saturating_add(1)), log: log.unwrap_or(most >= LOG_FROM_CORES) }
     }
 
     /// Whether it is logarithmic.
@@ -47,7 +47,8 @@ impl CoresAxis {
             doublings.into_iter().step_by(step).collect()
         } else {
             let step = (round_up(f64::from(span) / about.max(1) as f64) as u32).max(1);
-            let multiples = (self.least.div_ceil(step) * step..=self.most).step_by(step as usize);
+            let multiples =
+                (self.least.div_ceil(step).saturating_mul(step)..=self.most).step_by(step as usize);
             let mut ticks: Vec<_> = multiples.filter(|tick| tick - self.least >= step / 2).collect();
             if ticks.first() != Some(&self.least) {
                 ticks.insert(0, self.least);

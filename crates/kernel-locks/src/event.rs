@@ -12,8 +12,6 @@ pub const READ: u32 = 2;
 pub const WRITE: u32 = 4;
 /// An rt_mutex, or what is made of one.
 pub const RT: u32 = 8;
-/// A percpu_rw_semaphore.
-pub const PERCPU: u32 = 16;
 /// A mutex.
 pub const MUTEX: u32 = 32;
 

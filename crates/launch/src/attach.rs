@@ -37,6 +37,9 @@ use std::time::{Duration, Instant};
 /// The buffers are read so often at least, and so often it is looked at who holds the locks that threads wait for.
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// A thread that goes on with a wait for a lock does so before.
+const SETTLED_NS: u64 = 1_000_000_000;
+
 /// Bytes that are read of a command line.
 const LONGEST_ARGUMENTS: u64 = 1 << 20;
 
@@ -146,6 +149,7 @@ impl Attach<'_> {
             let left = self.duration.map_or(PAUSE, |duration| duration.saturating_sub(started.elapsed()));
             let runs = watch.sleep(PAUSE.min(left));
             watch.drain(|event| counted.take(event));
+            counted.settle();
             if watch.was_replaced() {
                 return End::Replaced;
             }
@@ -195,6 +199,7 @@ impl Beside {
         let mut was_replaced = false;
         while watch.sleep(PAUSE) && !has_ended.load(Ordering::Relaxed) && !was_replaced {
             watch.drain(|event| counted.take(event));
+            counted.settle();
             was_replaced = watch.was_replaced();
         }
         let mut remarks = counted.finish(watch);
@@ -321,6 +326,13 @@ impl<'r> Counted<'r> {
 
     fn take(&mut self, event: FutexEvent) {
         if let Some(wait) = self.waits.event(event) {
+            self.count(&wait);
+        }
+    }
+
+    /// Counts the waits that ended some time ago.
+    fn settle(&mut self) {
+        for wait in self.waits.settle(now_ns().saturating_sub(SETTLED_NS)) {
             self.count(&wait);
         }
     }

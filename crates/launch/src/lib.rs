@@ -302,8 +302,8 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
         }
     }
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
-        if signal == libc::SIGHUP && signals::is_ignored(signal) {
-            continue; // by nohup(1)
+        if [libc::SIGHUP, libc::SIGQUIT].contains(&signal) && signals::is_ignored(signal) {
+            continue; // by nohup(1), or by a script that started the command in the background
         }
         // SAFETY: the handler does what handlers may do.
         unsafe { signals::handle(signal, forward) };

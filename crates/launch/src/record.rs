@@ -186,13 +186,13 @@ impl Record<'_> {
         let (output, errors) = program.streams();
         let pid = program.id();
         let has_ended = AtomicBool::new(false);
+        let mut keeper = self.always_on.map(|plan| Keeper::new(recording, plan, &tasks)).transpose()?;
         std::thread::scope(|scope| {
             let has_ended = &has_ended;
             let kernel =
                 kernel.map(|kernel| scope.spawn(move || kernel.record(recording, self.command, has_ended)));
             let beside = beside.map(|beside| scope.spawn(move || beside.record(pid, recording, has_ended)));
             let (ended, watched) = mpsc::channel::<()>();
-            let mut keeper = self.always_on.map(|plan| Keeper::new(recording, plan, &tasks)).transpose()?;
             let watcher = scope.spawn(move || {
                 loop {
                     let mut pause = tasks.look();

@@ -2,8 +2,9 @@
 //!
 //! The process that started `contend` knows the launcher's process number and not the program's. So what is sent to the launcher
 //! is for the program, and the launcher waits for what the program makes of it. Three kinds of signals are not passed on: what
-//! the terminal sends, since the program is in the same process group and has it already; what the program or a descendant
-//! of it sent, to its group or to its parent; and what the launcher brought on itself.
+//! the terminal sends, if the program is in the same process group and so has it already; what the program or a descendant
+//! of it sent, to its group or to its parent; and what the launcher brought on itself. A timer that was set before the launcher
+//! began is the program's: `alarm` and then `exec` is how a script limits its time.
 
 use anyhow::Context as _;
 use rustix::io::Errno;
@@ -37,6 +38,10 @@ const PASSED_ON: [libc::c_int; 14] = [
     libc::SIGCONT,
     libc::SIGWINCH, // by which Apache's server ends
 ];
+
+/// Signals that the terminal sends, to a whole process group.
+const OF_TERMINAL: [libc::c_int; 5] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGCONT, libc::SIGWINCH];
 
 /// A program that the launcher stands in for.
 #[derive(Debug)]
@@ -136,6 +141,9 @@ pub fn leave_streams_to_program() {
 pub fn end_as(status: ExitStatus) -> ExitCode {
     if let Some(signal) = status.signal() {
         let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable); // the program has left a core of its own
+        if signal == libc::SIGPIPE {
+            signals::reset(signal); // which the launcher ignored
+        }
         // SAFETY: the program has ended, and its profile is written.
         unsafe { signals::die_of(signal) };
     }
@@ -165,9 +173,11 @@ fn pass_signals_on(alive: &Mutex<Option<libc::pid_t>>) {
         let Some((signal, sender)) = set.wait() else { continue };
         let alive = alive.lock().expect("nobody panics with it");
         match *alive {
-            // A signal that no process sent comes from the terminal, whose other processes have it already.
             Some(program)
-                if sender.map_or_else(|| has_left_group(program), |sender| !descends(sender, program)) =>
+                if sender.map_or_else(
+                    || !OF_TERMINAL.contains(&signal) || has_left_group(program),
+                    |sender| !descends(sender, program),
+                ) =>
             {
                 // By hand, since `rustix` sends no real-time signals.
                 // SAFETY: the program is not reaped yet, so the number is its own.

@@ -99,7 +99,7 @@ pub type ArcRwLockReadGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockReadGua
 pub type ArcRwLockWriteGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockWriteGuard<Api<L, M>, T>;
 
 /// Whether guards can be sent to other threads: [`Sent`] or [`Stay`].
-pub trait Guards: 'static {
+pub trait Guards: sealed::Sealed + 'static {
     /// What `lock_api` knows it by.
     type Marker;
     /// They stay with the thread that has acquired.
@@ -114,6 +114,13 @@ pub struct Sent;
 /// Guards stay with their thread, which alone may release the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Stay;
+
+mod sealed {
+    /// Guards that stay with no thread and say that they do would be unsound.
+    pub trait Sealed {}
+    impl Sealed for super::Sent {}
+    impl Sealed for super::Stay {}
+}
 
 impl Guards for Sent {
     #[cfg(not(feature = "deadlock_detection"))]
@@ -193,7 +200,7 @@ unsafe impl<L: TryLock<M>, M: Machine, G: Guards> RawMutex for Api<L, M, G> {
 
     #[inline]
     unsafe fn unlock(&self) {
-        deadlock::release(self.address());
+        deadlock::release(self.address(), Side::Exclusive);
         // SAFETY: by the caller.
         unsafe { self.0.release() };
     }
@@ -203,7 +210,7 @@ unsafe impl<L: TryLock<M>, M: Machine, G: Guards> RawMutex for Api<L, M, G> {
 unsafe impl<L: TryLock<M> + FairLock<M>, M: Machine, G: Guards> lock_api::RawMutexFair for Api<L, M, G> {
     #[inline]
     unsafe fn unlock_fair(&self) {
-        deadlock::release(self.address());
+        deadlock::release(self.address(), Side::Exclusive);
         // SAFETY: by the caller.
         unsafe { self.0.release() };
     }
@@ -245,7 +252,7 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRw
 
     #[inline]
     unsafe fn unlock_shared(&self) {
-        deadlock::release(self.address());
+        deadlock::release(self.address(), Side::Shared);
         // SAFETY: by the caller.
         unsafe { self.0.release_shared() };
     }
@@ -262,7 +269,7 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRw
 
     #[inline]
     unsafe fn unlock_exclusive(&self) {
-        deadlock::release(self.address());
+        deadlock::release(self.address(), Side::Exclusive);
         // SAFETY: by the caller.
         unsafe { self.0.release() };
     }
@@ -298,7 +305,7 @@ unsafe impl<L: DowngradeLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::R
     unsafe fn downgrade(&self) {
         // SAFETY: by the caller.
         unsafe { self.0.downgrade() };
-        deadlock::changed(self.address(), Side::Shared);
+        deadlock::changed(self.address(), Side::Exclusive, Side::Shared);
     }
 }
 
@@ -319,14 +326,14 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::
 
     #[inline]
     unsafe fn unlock_upgradable(&self) {
-        deadlock::release(self.address());
+        deadlock::release(self.address(), Side::Upgradable);
         // SAFETY: by the caller.
         unsafe { self.0.release_upgradable() };
     }
 
     #[inline]
     unsafe fn upgrade(&self) {
-        deadlock::release(self.address());
+        deadlock::release(self.address(), Side::Upgradable);
         // SAFETY: by the caller.
         let upgrade = || unsafe { self.0.upgrade() };
         deadlock::acquire(self.address(), Side::Exclusive, || false, upgrade);
@@ -337,7 +344,7 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::
         // SAFETY: by the caller.
         let upgraded = unsafe { self.0.try_upgrade() };
         if upgraded {
-            deadlock::changed(self.address(), Side::Exclusive);
+            deadlock::changed(self.address(), Side::Upgradable, Side::Exclusive);
         }
         upgraded
     }
@@ -351,14 +358,14 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::
     unsafe fn downgrade_upgradable(&self) {
         // SAFETY: by the caller.
         unsafe { self.0.downgrade_upgradable() };
-        deadlock::changed(self.address(), Side::Shared);
+        deadlock::changed(self.address(), Side::Upgradable, Side::Shared);
     }
 
     #[inline]
     unsafe fn downgrade_to_upgradable(&self) {
         // SAFETY: by the caller.
         unsafe { self.0.downgrade_to_upgradable() };
-        deadlock::changed(self.address(), Side::Upgradable);
+        deadlock::changed(self.address(), Side::Exclusive, Side::Upgradable);
     }
 }
 
@@ -407,7 +414,7 @@ unsafe impl<L: TimedUpgradableLock<M>, M: Machine, G: Guards> lock_api::RawRwLoc
         // SAFETY: by the caller.
         let upgraded = unsafe { self.0.upgrade_or(Timeout::at(deadline)) }.is_ok();
         if upgraded {
-            deadlock::changed(self.address(), Side::Exclusive);
+            deadlock::changed(self.address(), Side::Upgradable, Side::Exclusive);
         }
         upgraded
     }

@@ -15,12 +15,11 @@
 use core::fmt;
 use core::time::Duration;
 
-use lock_api::MutexGuard;
-use machine::Ordering::Relaxed;
+use lock_api::{MutexGuard, RawMutex};
+use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Deadline, GaveUp, Integer, Machine, Patient, Slept, Timeout, Word};
 
-use crate::api::Api;
-use crate::{RawLock, TryLock};
+use crate::RawLock;
 
 /// The condition variable, 8 bytes, for every mutex of this crate.
 ///
@@ -69,14 +68,14 @@ impl<M: Machine> Condvar<M> {
     }
 
     /// Releases the mutex, waits for a notification, and acquires the mutex again.
-    pub fn wait<L: TryLock<M>, T: ?Sized>(&self, guard: &mut MutexGuard<'_, Api<L, M>, T>) {
+    pub fn wait<R: RawMutex, T: ?Sized>(&self, guard: &mut MutexGuard<'_, R, T>) {
         let _: Slept = self.wait_unlocked(guard, Timeout::NONE);
     }
 
     /// [`wait`](Self::wait), until the condition does not hold any more.
-    pub fn wait_while<L: TryLock<M>, T: ?Sized>(
+    pub fn wait_while<R: RawMutex, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         mut condition: impl FnMut(&mut T) -> bool,
     ) {
         while condition(&mut **guard) {
@@ -85,27 +84,27 @@ impl<M: Machine> Condvar<M> {
     }
 
     /// [`wait`](Self::wait), until the deadline at most.
-    pub fn wait_until<L: TryLock<M>, T: ?Sized>(
+    pub fn wait_until<R: RawMutex, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         deadline: Deadline,
     ) -> WaitTimeoutResult {
         WaitTimeoutResult(self.wait_unlocked(guard, Timeout::at(deadline)) == Slept::GaveUp)
     }
 
     /// [`wait`](Self::wait), for so long at most.
-    pub fn wait_for<L: TryLock<M>, T: ?Sized>(
+    pub fn wait_for<R: RawMutex, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         wait: Duration,
     ) -> WaitTimeoutResult {
         self.wait_until(guard, Deadline::after::<M>(wait))
     }
 
     /// [`wait_while`](Self::wait_while), for so long at most.
-    pub fn wait_while_for<L: TryLock<M>, T: ?Sized>(
+    pub fn wait_while_for<R: RawMutex, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         mut condition: impl FnMut(&mut T) -> bool,
         wait: Duration,
     ) -> WaitTimeoutResult {
@@ -118,9 +117,9 @@ impl<M: Machine> Condvar<M> {
         WaitTimeoutResult(false)
     }
 
-    fn wait_unlocked<L: TryLock<M>, T: ?Sized>(
+    fn wait_unlocked<R: RawMutex, T: ?Sized>(
         &self,
-        guard: &mut MutexGuard<'_, Api<L, M>, T>,
+        guard: &mut MutexGuard<'_, R, T>,
         timeout: Timeout<'_, M>,
     ) -> Slept {
         let number = self.enter();
@@ -160,7 +159,13 @@ impl<M: Machine> Condvar<M> {
 
     /// Ends a wait whose second half does not come.
     pub fn leave(&self) {
-        self.waiters.fetch_sub(1, Relaxed);
+        self.waiters.fetch_sub(1, Release); // [1] to an owner that frees the memory
+    }
+
+    /// Waits until all that were notified have left, so that its memory can be freed, as C++ allows it for a condition variable whose
+    /// waiters were all notified. A borrow tells a Rust program that they have. It waits for ever if a thread was not notified.
+    pub fn await_leavers(&self) {
+        M::spin_until(&self.waiters, Acquire, |waiters| waiters == 0); // [1] from who left last
     }
 
     /// Wakes one of those that wait. Says whether any thread waited.

@@ -117,6 +117,14 @@ struct Hold {
     side: Side,
 }
 
+impl Hold {
+    /// Whether it is a hold of this side, of readers' both.
+    fn is_by(&self, side: Side) -> bool {
+        let is_shared = |side| matches!(side, Side::Shared | Side::SharedAgain);
+        self.side == side || is_shared(self.side) && is_shared(side)
+    }
+}
+
 #[derive(Debug, Default)]
 struct Table {
     /// By the address of the lock.
@@ -136,11 +144,12 @@ impl Table {
         self.holds.entry(lock).or_default().push(Hold { thread: std::thread::current().id(), side });
     }
 
-    /// Forgets a hold: one of the calling thread, or of another one which left its guard behind.
-    fn release(&mut self, lock: usize) {
+    /// Forgets a hold of this side: one of the calling thread, or of another one which left its guard behind.
+    fn release(&mut self, lock: usize, side: Side) {
         let Some(holds) = self.holds.get_mut(&lock) else { return };
         let own = std::thread::current().id();
-        let place = holds.iter().position(|hold| hold.thread == own).unwrap_or(0);
+        let best = holds.iter().enumerate().max_by_key(|(_, hold)| (hold.thread == own, hold.is_by(side)));
+        let place = best.map_or(0, |(place, _)| place);
         holds.swap_remove(place);
         if holds.is_empty() {
             self.holds.remove(&lock);
@@ -232,15 +241,15 @@ pub(crate) fn acquired(lock: usize, side: Side, acquired: bool) -> bool {
 }
 
 /// Writes down that a hold of the calling thread is of another side now.
-pub(crate) fn changed(lock: usize, side: Side) {
+pub(crate) fn changed(lock: usize, from: Side, to: Side) {
     let mut table = table();
-    table.release(lock);
-    table.hold(lock, side);
+    table.release(lock, from);
+    table.hold(lock, to);
 }
 
 /// Forgets a hold. Before the release: afterwards another thread may be the holder, and the lock's memory gone.
-pub(crate) fn release(lock: usize) {
-    table().release(lock);
+pub(crate) fn release(lock: usize, side: Side) {
+    table().release(lock, side);
 }
 
 #[cfg(test)]

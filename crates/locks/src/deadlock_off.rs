@@ -29,7 +29,7 @@ pub(crate) fn acquired(_lock: usize, _side: Side, acquired: bool) -> bool {
 }
 
 #[inline(always)]
-pub(crate) fn changed(_lock: usize, _side: Side) {}
+pub(crate) fn changed(_lock: usize, _from: Side, _to: Side) {}
 
 #[inline(always)]
-pub(crate) fn release(_lock: usize) {}
+pub(crate) fn release(_lock: usize, _side: Side) {}

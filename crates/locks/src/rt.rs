@@ -157,7 +157,7 @@ unsafe impl<M: Machine> lock_api::RawMutex for RtMutex<M> {
 
     #[inline]
     unsafe fn unlock(&self) {
-        deadlock::release(self.address());
+        deadlock::release(self.address(), Side::Exclusive);
         // SAFETY: by the caller.
         unsafe { self.release() };
     }

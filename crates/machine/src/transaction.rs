@@ -68,18 +68,6 @@ impl Abort {
         self.0 & MAY_SUCCEED != 0
     }
 
-    /// Whether another thread got in the way.
-    #[must_use]
-    pub const fn is_conflict(self) -> bool {
-        self.0 & CONFLICT != 0
-    }
-
-    /// Whether too much was read or written.
-    #[must_use]
-    pub const fn is_capacity(self) -> bool {
-        self.0 & CAPACITY != 0
-    }
-
     /// Whether it happened in a transaction within another one.
     #[must_use]
     pub const fn is_nested(self) -> bool {

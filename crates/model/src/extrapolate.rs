@@ -241,7 +241,7 @@ pub struct Extrapolation {
 ///
 /// # Errors
 ///
-/// Fewer than two points above zero; no cores past the last point.
+/// Fewer than two points above zero; no throughput at more cores than the last of those; no cores past the last point.
 pub fn extrapolate(curve: &Curve, cores: &[u32]) -> Result<Extrapolation, ExtrapolateError> {
     let curve = curve.clone().of_all_cores();
     let points: Vec<Point> = curve.points().iter().copied().filter(|point| point.value > 0.0).collect();

@@ -29,7 +29,12 @@ pub fn run_on(cores: &[u32]) -> anyhow::Result<()> {
         set.set(core as usize);
     }
     sched_setaffinity(None, &set)
-        .with_context(|| format!("cannot run on the cores {cores:?} alone; does the machine have them?"))
+        .with_context(|| format!("cannot run on the cores {cores:?} alone; does the machine have them?"))?;
+    // The kernel leaves out what it cannot give, as long as one core is left.
+    let given = allowed_cores();
+    let missing: Vec<_> = cores.iter().filter(|core| !given.contains(core)).collect();
+    anyhow::ensure!(missing.is_empty(), "the machine has no cores {missing:?} that this process may use");
+    Ok(())
 }
 
 /// The processor's name as `/proc/cpuinfo` gives it.

@@ -234,10 +234,12 @@ pub fn sweep_or(
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         scope.spawn(move || {
-            setups.par_iter().enumerate().for_each_with(sender, |sender, (number, setup)| {
-                // After a failure the receiver is gone.
-                let _ = sender.send((number, setup.measure()));
-            });
+            // After a failure the receiver is gone, and nothing more begins.
+            let measured =
+                setups.par_iter().enumerate().try_for_each_with(sender, |sender, (number, setup)| {
+                    sender.send((number, setup.measure())).map_err(drop)
+                });
+            measured.unwrap_or_default();
         });
         loop {
             match receiver.recv_timeout(POLL_EVERY) {

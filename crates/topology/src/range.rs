@@ -37,10 +37,4 @@ impl Range {
     pub fn plus(self, other: Self) -> Self {
         Self { low: self.low + other.low, likely: self.likely + other.likely, high: self.high + other.high }
     }
-
-    /// The range with its ends moved apart by a factor of at least 1.
-    #[must_use]
-    pub fn widened(self, factor: f64) -> Self {
-        Self { low: self.low / factor, likely: self.likely, high: self.high * factor }
-    }
 }

@@ -187,12 +187,6 @@ impl Advice {
         self.void.as_ref()
     }
 
-    /// Whether there is something to do.
-    #[must_use]
-    pub fn has_finding(&self) -> bool {
-        self.void().is_none() && self.findings.iter().any(|finding| finding.best().is_some())
-    }
-
     /// The answer in lines of at most 80 columns, in a file or pipe too.
     #[must_use]
     pub fn terminal(&self, screen: Screen) -> String {

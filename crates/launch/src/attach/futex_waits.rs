@@ -81,6 +81,10 @@ impl FutexWaits {
                 });
                 (State::Inside(new), over)
             }
+            // The end of a call before the one in which the thread was found.
+            (FutexCall::Exit { .. }, Some(State::Inside(wait))) if time_ns < wait.begun_ns => {
+                (State::Inside(wait), None)
+            }
             (FutexCall::Exit { result }, Some(State::Inside(wait))) => {
                 (State::Outside(FutexWait { ended_ns: time_ns, result, ..wait }), None)
             }
@@ -98,6 +102,20 @@ impl FutexWaits {
             State::Inside(wait) => Some(wait),
             State::Outside(_) => None,
         })
+    }
+
+    /// Hands out the waits that ended before this time, as their threads have not gone on with them: threads that have ended would stay
+    /// in memory.
+    pub(crate) fn settle(&mut self, before_ns: u64) -> Vec<FutexWait> {
+        let settled = self.threads.extract_if(|_, state| match state {
+            State::Outside(wait) => wait.ended_ns < before_ns,
+            State::Inside(_) => false,
+        });
+        settled
+            .map(|(_, state)| match state {
+                State::Outside(wait) | State::Inside(wait) => wait,
+            })
+            .collect()
     }
 
     /// Hands out the waits that are over, and then those that are not.
@@ -179,6 +197,25 @@ mod tests {
             exit(21, 1, 0),
         ]);
         assert_eq!((over, pending), (vec![(10, 20, LOCK)], vec![(12, 12, LOCK)]));
+    }
+
+    #[test]
+    fn waits_of_threads_that_have_ended_do_not_pile_up() {
+        let mut waits = FutexWaits::default();
+        for tid in 0..3 {
+            let at = 10 * u64::from(tid);
+            assert_eq!(waits.event(enter(at, tid, LOCK, 0)), None);
+            assert_eq!(waits.event(exit(at + 5, tid, 0)), None);
+        }
+        waits.event(enter(7, 3, LOCK, 0));
+        assert_eq!(waits.settle(20).len(), 2);
+        assert_eq!(waits.threads.len(), 2, "one that has just ended, and one that waits");
+    }
+
+    #[test]
+    fn the_end_of_an_earlier_call_does_not_end_a_wait() {
+        let [over, pending] = waits(vec![enter(30, 1, LOCK, 0), exit(20, 1, 0), exit(50, 1, 0)]);
+        assert_eq!((over, pending), (vec![(30, 50, LOCK)], vec![]));
     }
 
     #[test]

@@ -61,18 +61,6 @@ impl Times {
         self.buckets.last().map(|bucket| bucket.to_ns)
     }
 
-    /// Squared coefficient of variation, from the distribution; `None` if none was kept or the mean is zero.
-    ///
-    /// 1 for exponentially distributed durations, 0 for constant ones.
-    pub fn variation(&self) -> Option<f64> {
-        let all: f64 = self.buckets.iter().map(|bucket| bucket.count as f64).sum();
-        let middle = |bucket: &Bucket| (bucket.from_ns + bucket.to_ns) / 2.0;
-        let mean = self.buckets.iter().map(|b| b.count as f64 * middle(b)).sum::<f64>() / all;
-        let square =
-            self.buckets.iter().map(|b| b.count as f64 * (middle(b) - mean).powi(2)).sum::<f64>() / all;
-        (all > 0.0 && mean > 0.0).then(|| square / (mean * mean))
-    }
-
     /// The same, with buckets that distributions of several machines have in common: a bucket's durations go where its middle is.
     pub(super) fn on_grid(&self) -> Self {
         let mut counts: BTreeMap<usize, u64> = BTreeMap::new();
@@ -239,12 +227,5 @@ mod tests {
         let mut long = Ticks::NONE;
         long.add(300, 300 * 500, std::iter::empty());
         assert_eq!(times.and(&long.finish(1.0, 25.0, long.shortest())).bound_ns(), None);
-    }
-
-    #[test]
-    fn constant_times_do_not_vary() {
-        assert!(times(&[1000; 50]).variation().unwrap() < 1e-9);
-        assert!(times(&[10, 10_000]).variation().unwrap() > 0.9);
-        assert_eq!(Times::default().variation(), None);
     }
 }

@@ -12,13 +12,17 @@ use flate2::read::MultiGzDecoder;
 use prost::Message as _;
 
 use super::{LONGEST_NAME, Place, Runtime, RuntimeError, RuntimeWaits, Sums};
-use crate::read::names::{printable, printable_up_to};
+use crate::read::names::printable_up_to;
 use proto::Profile as Message;
 
 /// How a gzip file begins, as `net/http/pprof` and `runtime/pprof` write profiles.
 pub(super) const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// Bytes that a profile may unpack to. Two of them can be a message, which takes some 50 in memory.
 pub(super) const LONGEST: u64 = 16 << 20;
+
+/// Frames of a sample, and of all samples, that are looked at: Go's stacks have 128 at most. Each may be named with a byte.
+const MOST_FRAMES: usize = 1 << 10;
+const MOST_FRAMES_OF_ALL: usize = 1 << 23;
 
 /// Reads one.
 pub(super) fn open(path: &Path) -> Result<RuntimeWaits, RuntimeError> {
@@ -45,21 +49,22 @@ fn parse(bytes: &[u8]) -> Result<RuntimeWaits, String> {
     let functions: BTreeMap<u64, &proto::Function> = message.function.iter().map(|f| (f.id, f)).collect();
     let locations: BTreeMap<u64, &proto::Location> = message.location.iter().map(|l| (l.id, l)).collect();
     let mut sums = Sums::default();
+    let mut left = MOST_FRAMES_OF_ALL;
     for sample in &message.sample {
         let value = |at: usize| sample.value.get(at).map_or(0, |&value| u64::try_from(value).unwrap_or(0));
         // A location has inlined functions first.
         let lines = sample.location_id.iter().filter_map(|id| locations.get(id)).flat_map(|l| &l.line);
         let frames = lines.filter_map(|line| Some((functions.get(&line.function_id)?, line.line)));
-        let frames: Vec<(&str, String)> = frames
-            .filter_map(|(function, line)| {
-                let file = text(function.filename).map_or("", String::as_str);
-                Some((text(function.name)?.as_str(), format!("{file}:{line}")))
-            })
-            .collect();
-        let Some((way, behind, (function, source))) = told_by(&frames) else { continue };
+        let frames = frames.filter_map(|(function, line)| {
+            Some(Frame { function: text(function.name)?, file: text(function.filename), line })
+        });
+        let frames: Vec<Frame<'_>> = frames.take(MOST_FRAMES.min(left)).collect();
+        left -= frames.len();
+        let Some((way, behind, site)) = told_by(&frames) else { continue };
         let short = |text: &str| printable_up_to(LONGEST_NAME, text);
-        let function = Rc::from(short(function));
-        let source = Rc::from(printable(&short(source)));
+        let function = Rc::from(short(site.function));
+        let file = site.file.map_or_else(String::new, |file| short(file));
+        let source = Rc::from(format!("{file}:{}", site.line));
         let place = Place { way, class: None, behind, function, source };
         sums.add(place, value(contentions), value(delay) as f64, None);
     }
@@ -68,15 +73,22 @@ fn parse(bytes: &[u8]) -> Result<RuntimeWaits, String> {
     Ok(RuntimeWaits { runtime: Runtime::Go, rows, duration_ns, threshold_ns: None, cut_off: false })
 }
 
+/// A frame of a stack, as the profile names it.
+struct Frame<'a> {
+    function: &'a str,
+    file: Option<&'a String>,
+    line: i64,
+}
+
 /// What the innermost functions wait for or release, and the first frame that is neither Go's runtime nor its package `sync`.
-fn told_by<'a>(frames: &'a [(&'a str, String)]) -> Option<(&'static str, bool, (&'a str, &'a str))> {
+fn told_by<'f, 'a>(frames: &'f [Frame<'a>]) -> Option<(&'static str, bool, &'f Frame<'a>)> {
     let inside = |name: &str| {
         let package = name.split(['.', '(']).next().unwrap_or("");
         ["runtime", "sync", "internal/sync", "internal/poll"].contains(&package)
     };
-    let site = frames.iter().find(|(name, _)| !inside(name)).or(frames.last())?;
-    let site = (site.0, site.1.as_str());
-    let told = frames.iter().take_while(|(name, _)| inside(name)).filter_map(|(name, _)| way_of(name)).last();
+    let site = frames.iter().find(|frame| !inside(frame.function)).or(frames.last())?;
+    let innermost = frames.iter().take_while(|frame| inside(frame.function));
+    let told = innermost.filter_map(|frame| way_of(frame.function)).last();
     let (way, behind) = told.unwrap_or(("other", false));
     Some((way, behind, site))
 }
@@ -175,6 +187,17 @@ mod tests {
         );
         assert_eq!((rows[0].source.as_str(), rows[0].waited_ns), ("/src/cache.go:11", 800.0));
         assert!(rows[0].is_lock() && !rows[3].is_lock());
+    }
+
+    #[test]
+    fn a_stack_that_names_a_long_location_again_and_again_is_cut() {
+        let small = profile(&["contentions", "delay"], &[(&["main.main"], [1, 20])]);
+        let mut message = Message::decode(&*small).unwrap();
+        let lines = vec![message.location[0].line[0].clone(); 100_000];
+        message.location[0].line = lines;
+        message.sample[0].location_id = vec![1; 100_000];
+        message.sample = vec![message.sample[0].clone(); 10];
+        assert_eq!(parse(&message.encode_to_vec()).unwrap().rows[0].waits, 10);
     }
 
     #[test]

@@ -190,7 +190,7 @@ fn place(class: &str, event: Object<'_>) -> Option<(Place, Option<Rc<str>>)> {
         WAIT => "condition",
         _ => way_of_park(waited_for.unwrap_or_default(), &frames),
     };
-    let dotted = |name: &str| Rc::from(printable_up_to(LONGEST_NAME, &name.replace('/', ".")));
+    let dotted = |name: &str| Rc::from(printable_up_to(LONGEST_NAME, name).replace('/', "."));
     let name = |thread: Object<'_>| {
         let of = |name| thread.field(name).and_then(Object::text);
         Some(Rc::from(printable_up_to(LONGEST_NAME, of("javaName").or_else(|| of("osName"))?)))

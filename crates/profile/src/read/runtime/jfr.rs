@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use super::LONGEST_NAME;
+
 /// How a chunk begins.
 pub(super) const MAGIC: &[u8; 4] = b"FLR\0";
 /// Bytes of a chunk's header.
@@ -16,6 +18,8 @@ const DESCRIPTION: i64 = 0;
 const CONSTANTS: i64 = 1;
 /// A class within a class within a class: deeper than any that the JDK has.
 const DEEPEST: usize = 16;
+/// Things of a list that are looked at: `stackdepth` goes to 2,048. A constant may be a long one, which each event may name.
+const MOST_OF_LIST: usize = 2048;
 /// The class of texts.
 const TEXT: &str = "java.lang.String";
 
@@ -261,7 +265,9 @@ fn describe_below(
         let key = text(reader)?;
         attributes.insert(key, text(reader)?);
     }
-    let name = || attributes.get("name").copied().unwrap_or_default().to_owned();
+    let name = || {
+        attributes.get("name").filter(|name| name.len() <= LONGEST_NAME).map_or("", |name| name).to_owned()
+    };
     let number = |key: &str| attributes.get(key).and_then(|text| text.parse::<i64>().ok());
     let mut within = within;
     match element {
@@ -298,12 +304,12 @@ impl<'c> Object<'c> {
         self.of(fields.get(place)?.class, values.get(place)?)
     }
 
-    /// The objects of a field that is a list.
+    /// The objects of a field that is a list: the first of them, if there are more than a stack of the JVM has.
     pub(super) fn list(self, name: &str) -> Vec<Self> {
         let Some(Self { class, value: Value::List(values), .. }) = self.field(name) else {
             return Vec::new();
         };
-        values.iter().filter_map(|value| self.of(class, value)).collect()
+        values.iter().take(MOST_OF_LIST).filter_map(|value| self.of(class, value)).collect()
     }
 
     fn of(self, class: i64, value: &'c Value<'c>) -> Option<Self> {

@@ -1,5 +1,6 @@
 """Each call runs the command and gives its tables; each error of the command is an exception with its message."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -94,7 +95,13 @@ def test_an_interrupted_call_lets_the_command_end_what_it_has_begun(tmp_path: Pa
     command = stub(tmp_path, f"trap 'touch {ended}; exit 130' INT\nwhile :; do sleep 0.05; done")
     call = f"import os, signal, threading; os.environ['CONTEND'] = {command!r}; import contend; \
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start(); contend.advise('true')"
-    ran = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, check=False)
+    # In the background of a script interrupts are ignored, by what is started there too.
+    def heeding() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    ran = subprocess.run(
+        [sys.executable, "-c", call], capture_output=True, text=True, check=False, timeout=60, preexec_fn=heeding
+    )
     assert "KeyboardInterrupt" in ran.stderr and ended.exists()
 
 

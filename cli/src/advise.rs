@@ -46,7 +46,8 @@ pub(crate) struct Args {
     /// Take the throughput from the program's output: the number in the first group, where that first matches a number
     #[arg(long, value_name = "REGEX", conflicts_with = "ops_regex", value_parser = parse_metric)]
     metric: Option<Regex>,
-    /// All runs of the program together may take so long; what is decided by then is said
+    /// All runs of the program together may take so long; what is decided by then is said. The program and each lock that is tried run
+    /// twice at least
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = arguments::duration)]
     time_limit: Duration,
     /// Keep profiles and measurements in this folder; if it has them already, nothing is run

@@ -224,6 +224,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         _ => {}
     }
+    let Output { json, svg } = workload.output();
+    let picture = svg.as_deref().map(OutputFile::at).transpose()?;
     interrupt::keep();
     let bench = Bench::new(&BARS);
     let (findings, cells) = match workload {
@@ -233,11 +235,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         other => (measure(&bench, other)?, None),
     };
-    let Output { json, svg } = workload.output();
-    if let Some(path) = svg {
-        std::fs::write(&path, findings.svg()?)
-            .with_context(|| format!("cannot write the plot to {}", path.display()))?;
-    }
     if json {
         let mut all = findings.json();
         if let Some(cells) = cells {
@@ -246,6 +243,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         println!("{}", serde_json::to_string_pretty(&all)?);
     } else {
         print!("{}", findings.terminal(Screen::stdout()));
+    }
+    if let Some(file) = picture {
+        file.write(findings.svg()?)?;
     }
     progress::warn(&findings.noise.warnings());
     Ok(interrupt::exit_code("rows hold the rounds that were finished", ExitCode::SUCCESS))

@@ -77,7 +77,7 @@ pub(crate) struct Args {
     weaken: Option<Wanted>,
 
     /// Run the execution again that a counterexample ends with
-    #[arg(long, value_name = "STRING", requires = "client", conflicts_with = "all")]
+    #[arg(long, value_name = "STRING", requires = "client", conflicts_with_all = ["all", "mutate", "output", "summary"])]
     replay: Option<ReplayTrace>,
 
     /// Print everything as JSON

@@ -4,7 +4,6 @@ use crate::arguments::{self, Numbers};
 use crate::output::own_command_line;
 use crate::progress::BARS;
 use crate::{PRELOAD, interrupt, progress};
-use anyhow::Context as _;
 use clap::ArgGroup;
 use compare::rounds::{Metric, exit_code};
 use compare::statistics::Better;
@@ -127,16 +126,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         time_limit: args.time_limit,
     };
     let page = args.html.as_deref().map(OutputFile::at).transpose()?;
+    let picture = args.svg.as_deref().map(OutputFile::at).transpose()?;
     if !args.pin.is_empty() {
         host::run_on(&Numbers::all(&args.pin))?;
     }
     interrupt::keep();
     let compared = comparison.run(&BARS)?;
 
-    if let Some(path) = &args.svg {
-        std::fs::write(path, compared.plot().svg())
-            .with_context(|| format!("cannot write the plot to {}", path.display()))?;
-    }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&compared.json())?);
     } else {
@@ -154,6 +150,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     progress::warn(&compared.noise.warnings());
+    if let Some(file) = picture {
+        file.write(compared.plot().svg())?;
+    }
     if let Some(file) = page {
         file.write(compared.page().made_by(&own_command_line()).html())?;
     }

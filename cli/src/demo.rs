@@ -74,8 +74,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     say(
         "The program's first lock hurts here, and its second will on a larger machine. Which are they, and what helps?",
     );
-    let now = NOW.advice(&args.output, started)?;
-    let later = LATER.advice(&args.output, started)?;
+    let cut_short = |error: anyhow::Error| match interrupt::came() {
+        true => Ok(interrupt::exit_code(&format!("{error:#}"), ExitCode::FAILURE)),
+        false => Err(error),
+    };
+    let now = match NOW.advice(&args.output, started) {
+        Ok(now) => now,
+        Err(error) => return cut_short(error),
+    };
+    let later = if interrupt::came() { None } else { Some(LATER.advice(&args.output, started)) };
+    let later = match later {
+        Some(Ok(later)) => later,
+        Some(Err(error)) if !interrupt::came() => return Err(error),
+        // What is known of the first lock is said.
+        _ => {
+            print!("\n{}", now.terminal(screen()));
+            return Ok(interrupt::exit_code("the first of two locks was looked at", ExitCode::FAILURE));
+        }
+    };
     println!();
     print!("{}", Story { now: &now, later: &later }.lines(screen()));
     if let Some(contrast) = now.contrast() {

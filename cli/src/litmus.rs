@@ -73,7 +73,7 @@ pub(crate) struct Args {
     run: bool,
 
     /// How often, with --run
-    #[arg(long, value_name = "N", default_value_t = 200_000)]
+    #[arg(long, value_name = "N", default_value_t = 200_000, requires = "run")]
     iterations: u64,
 
     /// Explain store buffering: all interleavings, what each model forbids, what a fence changes

@@ -4,7 +4,6 @@ use crate::arguments::{Numbers, variants};
 use crate::machines;
 use crate::output::{own_command_line, print, print_json};
 use crate::progress::BARS;
-use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use forecast::chain::ByChain;
 use forecast::{Change, MeasuredPoint, Question, Void, advice, alternatives, forecast, read_series};
@@ -138,6 +137,7 @@ const VOID: u8 = 3;
 /// Runs `contend predict`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let page = args.html.as_deref().map(OutputFile::at).transpose()?;
+    let picture = args.svg.as_deref().map(OutputFile::at).transpose()?;
     let measured = args.measured.as_deref().map(read_series).transpose()?;
     let question = question(&args, measured.as_ref())?;
     let screen = Screen::stdout();
@@ -163,14 +163,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(shown) => shown?,
         Err(void) => return refuse(&void, args.json, page, screen),
     };
-    if let Some(file) = args.svg {
-        std::fs::write(&file, shown.plot.svg())
-            .with_context(|| format!("cannot write {}", file.display()))?;
-    }
     if args.json {
         print_json(&shown.json)?;
     } else {
         print(&shown.text)?;
+    }
+    if let Some(file) = picture {
+        file.write(shown.plot.svg())?;
     }
     if let Some(file) = page {
         file.write(shown.page.made_by(&own_command_line()).html())?;
@@ -228,6 +227,10 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
             elided.name
         );
     }
+    ensure_usage!(
+        args.engine != Engine::Chain || args.threads.is_empty(),
+        "--threads is for the simulated program, whose threads take turns on cores: with --engine chain name --cores"
+    );
     let what_if = together(&args.what_if)?;
     ensure_usage!(
         args.engine == Engine::Chain || what_if.as_ref().is_none_or(|change| change.handover == 1.0),

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["figure", "list", "svg", "html", "output"])]
     native_plan: bool,
     /// Judge values that were measured on real hardware, a file with the columns benchmark, lock, claim and value
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["figure", "list", "native_plan", "svg", "html", "output"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["figure", "list", "native_plan", "svg", "html", "output", "variant"])]
     against: Option<PathBuf>,
     /// Print rows and curves as JSON
     #[arg(long)]

@@ -8,6 +8,7 @@ use locks::BUCKETS_FOR_EACH_CORE;
 use locks::catalogue::Lock;
 use report::{Screen, text};
 use session::names;
+use session::output_file::OutputFile;
 use session::seeds::{SEEDS, Seeds};
 use simulate::{
     Experiment, SeededRuns, Setup, back_off, run_table, sweep_seeds_or, transaction_table, unstable_locks,
@@ -52,7 +53,7 @@ pub(crate) struct Args {
     lock: Vec<&'static str>,
     /// Instead of locks: ticket-proportional with its constant, the cycles that a waiter backs off for each one ahead of
     /// it, from far too small to far too large
-    #[arg(long, conflicts_with_all = ["lock", "svg", "trace"])]
+    #[arg(long, conflicts_with_all = ["lock", "svg", "trace", "host_times"])]
     sweep_back_off: bool,
     /// Cores to run on: `8`, `1,2,4`, `1..48`, or in steps `4..48:4` [default: some numbers up to all]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, simulator::MAX_CORES as u32))]
@@ -232,6 +233,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         traced: args.trace.is_some(),
     };
     let setups = experiment.setups()?;
+    // Whether they can be written is told before the work.
+    for path in [&args.svg, &args.trace].into_iter().flatten() {
+        OutputFile::at(path)?;
+    }
     interrupt::keep();
     if args.sweep_back_off {
         return sweep_back_off(args, &setups);

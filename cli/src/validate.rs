@@ -6,7 +6,7 @@ use crate::compare::parse_metric;
 use crate::interrupt;
 use crate::machines;
 use crate::output::{own_command_line, print, print_json, write_page};
-use crate::progress::BARS;
+use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use compare::statistics::Better;
 use forecast::validate::{
@@ -54,7 +54,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "metric", "per_thread"])]
     programs: Option<PathBuf>,
     /// Run and simulate nothing: score the forecasts and measurements of a table that --cases wrote
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["programs", "command", "metric", "per_thread", "simulated"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "programs", "command", "metric", "per_thread", "simulated", "threads", "locks", "runs", "two", "machine", "time_limit", "seed", "keep", "again",
+    ])]
     rescore: Option<PathBuf>,
     /// Run nothing: simulate so many random programs on the carried machines, profile them there on 1, 2 and 4 cores, forecast them to all
     /// cores, and hold that against their own simulation
@@ -127,25 +129,32 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let output = args.output.as_deref().map(OutputFile::at).transpose()?;
     let cases = args.cases.as_deref().map(OutputFile::at).transpose()?;
-    let (held, preface) = if let Some(file) = &args.rescore {
+    let (held, failed_ones, preface) = if let Some(file) = &args.rescore {
         let kept = std::fs::read_to_string(file).is_ok_and(|text| text == MEASURED);
         let preface = if kept {
             KEPT.to_owned()
         } else {
             format!("Nothing was run: {} holds what was simulated and measured before.", file.display())
         };
-        (read_cases(file)?, preface)
+        (read_cases(file)?, Vec::new(), preface)
     } else if let Some(count) = args.simulated {
         let made = simulated_programs(count, args.seed, &BARS);
         let preface = of_made(&made);
-        (made.held, preface)
+        (made.held, Vec::new(), preface)
     } else {
         let all = measured(args)?;
-        for one in all.iter().filter(|one| !args.json && one.failed.is_some()) {
+        let failed_ones: Vec<_> = all.iter().filter(|one| one.failed.is_some()).cloned().collect();
+        for one in &all {
+            progress::warn(&one.noise);
+        }
+        for one in failed_ones.iter().filter(|_| !args.json) {
             print(&failed(one, Screen::stdout()))?;
         }
-        (all.iter().filter_map(|one| one.held.clone()).collect(), preface(&all))
+        (all.iter().filter_map(|one| one.held.clone()).collect(), failed_ones, preface(&all, args.two))
     };
+    let preface = if interrupt::came() { format!("{preface} It was cut short.") } else { preface };
+    // What stands there stays if there is nothing to take its place.
+    let (output, cases) = if held.is_empty() { (None, None) } else { (output, cases) };
     if let Some(file) = cases {
         file.write(&write_cases(&held)?)?;
     }
@@ -154,7 +163,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(file) = output {
         write_page(file, &page(&summary, &own_command_line(), &preface))?;
     }
-    show(args.json, &held, &summary, &preface)?;
+    show(args.json, &held, &failed_ones, &summary, &preface)?;
     let otherwise = if held.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     Ok(interrupt::exit_code(&format!("{} programs are judged", held.len()), otherwise))
 }
@@ -173,9 +182,20 @@ fn of_made(MadePrograms { held, drawn, untold, stopped }: &MadePrograms) -> Stri
     said
 }
 
-fn show(json: bool, held: &[Held], summary: &Summary, preface: &str) -> anyhow::Result<()> {
+fn show(
+    json: bool,
+    held: &[Held],
+    failed: &[Validated],
+    summary: &Summary,
+    preface: &str,
+) -> anyhow::Result<()> {
     if json {
-        return print_json(&serde_json::json!({ "programs": held, "summary": summary }));
+        let why = |one: &Validated| serde_json::json!({ "program": one.program, "failed": one.failed });
+        let failed: Vec<_> = failed.iter().map(why).collect();
+        let cut_short = interrupt::came();
+        return print_json(
+            &serde_json::json!({ "programs": held, "summary": summary, "failed": failed, "cut_short": cut_short }),
+        );
     }
     let screen = Screen::stdout();
     let judged =
@@ -223,7 +243,7 @@ fn measured(args: &Args) -> anyhow::Result<Vec<Validated>> {
 }
 
 /// How the programs were measured.
-fn preface(all: &[Validated]) -> String {
+fn preface(all: &[Validated], two: bool) -> String {
     let machine =
         all.iter().map(|one| &*one.machine).find(|machine| !machine.is_empty()).unwrap_or("this machine");
     let runs = all.iter().map(|one| one.runs).max().unwrap_or(0);
@@ -231,7 +251,8 @@ fn preface(all: &[Validated]) -> String {
     let not =
         if failed.is_empty() { String::new() } else { format!(" Not validated: {}.", failed.join(", ")) };
     format!(
-        "Each program was profiled on one thread, and measured on {} with {runs} runs of every lock and number of threads, interleaved.{not}",
+        "Each program was profiled on {}, and measured on {} with {runs} runs of every lock and number of threads, interleaved.{not}",
+        if two { "one thread and on two" } else { "one thread" },
         text::printable(machine)
     )
 }

@@ -30,6 +30,7 @@ const COLUMNS: [&str; 10] =
     ["label", "lock", "workload", "machine", "provenance", "unit", "cores", "value", "low", "high"];
 
 #[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct CsvRow {
     label: String,
     lock: String,

@@ -111,9 +111,9 @@ impl Point {
     fn scaled(self, factor: f64) -> Self {
         Self {
             cores: self.cores,
-            value: self.value * factor,
-            low: self.low * factor,
-            high: self.high * factor,
+            value: (self.value * factor).min(f64::MAX),
+            low: (self.low * factor).min(f64::MAX),
+            high: (self.high * factor).min(f64::MAX),
         }
     }
 }

@@ -46,6 +46,18 @@ pub fn command_line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
+/// A name as text of Markdown, in a cell of a table too.
+pub fn markdown(name: &str) -> String {
+    let mut escaped = String::with_capacity(name.len());
+    for character in html(name).chars() {
+        if "\\|[]*_`~".contains(character) {
+            escaped.push('\\');
+        }
+        escaped.push(character);
+    }
+    escaped
+}
+
 /// A name as text or attribute value of HTML.
 pub fn html(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());

@@ -45,7 +45,10 @@ pub(crate) fn how_to_swap(site: &str, kind: LockKind) -> BTreeMap<String, String
             let kind = if object == ObjectKind::Spin { "spin lock" } else { "reader-writer lock" };
             format!("`contend run` does not put it in the place of a {kind}.")
         }
-        _ => format!("Try it: contend run --only '{}={}' -- CMD.", text::printable(site), lock.name),
+        _ => {
+            let swap = format!("{}={}", text::printable(site), lock.name);
+            format!("Try it: {} -- CMD.", text::command_line(["contend", "run", "--only", &swap]))
+        }
     };
     let how = |lock: &Lock| format!("{} For good: {}.", trial(lock), types_of(lock));
     LOCKS.iter().map(|lock| (lock.name.to_owned(), how(lock))).collect()

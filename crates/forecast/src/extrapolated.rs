@@ -97,7 +97,7 @@ impl Extrapolated {
             laws.row([
                 Cell::from(judged.law.name()),
                 Cell::from(judged.weight),
-                Cell::from(judged.last_point_error.map(|error| error.exp() - 1.0)),
+                Cell::from(judged.last_point_error.map(f64::exp_m1)),
                 Cell::from(judged.value),
             ]);
         }
@@ -122,7 +122,7 @@ impl Extrapolated {
             "laws": answer.laws.iter().map(|judged| serde_json::json!({
                 "law": judged.law.name(),
                 "weight": judged.weight,
-                "last_point_error": judged.last_point_error,
+                "last_point_error": judged.last_point_error.map(f64::exp_m1),
                 "value_at_last": judged.value,
             })).collect::<Vec<_>>(),
         })

@@ -455,7 +455,7 @@ pub unsafe trait Machine: Sized + Copy + 'static {
     /// Runs `body(0)` to `body(threads - 1)` on threads of this machine, placed as the plan says, and waits for all.
     ///
     /// # Panics
-    /// When a body panicked, with its message; where the `std` feature is off the process aborts. When the system refuses a thread
+    /// When a body panicked, with the thread's number; where the `std` feature is off the process aborts. When the system refuses a thread
     /// or its priority: no body runs then.
     fn run(plan: &Plan<'_>, body: &(dyn Fn(usize) + Sync)) -> Run;
 

@@ -167,15 +167,15 @@ impl Parameters {
                     high: lines.high * profiled_transfer_ns.high,
                 };
                 doubts.push(format!(
-                    "no acquisition followed a holder on another core: the critical section is assumed to grow by {:.0} to {:.0} ns there",
+                    "fewer than {LEAST_SAMPLES} timed acquisitions followed a holder on another core: the critical section is assumed to grow by {:.0} to {:.0} ns there",
                     growth.low, growth.high
                 ));
                 (same.ns, growth)
             }
             (None, Some(other)) => {
-                doubts.push(
-                    "no acquisition followed a holder on the same core: the critical section of a core alone is taken to be as long as that after another core".to_owned(),
-                );
+                doubts.push(format!(
+                    "fewer than {LEAST_SAMPLES} timed acquisitions followed a holder on the same core: the critical section of a core alone is taken to be as long as that after another core"
+                ));
                 (other.ns, Range::exact(0.0))
             }
             (None, None) => {
@@ -208,7 +208,7 @@ impl Parameters {
             ));
         }
         let at_most =
-            |think_ns: f64| (think_ns - lock.wait_ns).max(LEAST_THINK * think_ns).max(f64::MIN_POSITIVE);
+            |think_ns: f64| (think_ns - lock.wait_ns).max(LEAST_THINK * think_ns).max(LEAST_SECTION_NS);
         let think_ns = Range {
             low: at_most(think.ns.low / spread),
             likely: at_most(think.ns.likely),

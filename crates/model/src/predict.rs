@@ -169,7 +169,8 @@ fn verdict(parameters: &Parameters, family: Family, ends: &[Curve; 3]) -> Verdic
     }
     let unknown = if family.grows_with_waiters() {
         "what a waiter costs there"
-    } else if family == Family::Blocking && parameters.wake_ns.is_none() {
+    } else if family == Family::BackOffThenSleep || family == Family::Blocking && parameters.wake_ns.is_none()
+    {
         "what a wake-up costs there"
     } else {
         "how much the critical section grows there"
@@ -196,6 +197,11 @@ pub fn judge([optimistic, likely, pessimistic]: &[Curve; 3], unknown: &str) -> V
             let half = points.iter().rev().find(|point| point.cores <= last.cores / 2);
             match half {
                 Some(half) if last.value < GROWTH * half.value => Verdict::LevelsOff,
+                None if last.cores > 1 => Verdict::CannotTell {
+                    reason:
+                        "there is no smaller number of cores to compare with: ask for a range, such as 1..48"
+                            .into(),
+                },
                 _ => Verdict::Grows,
             }
         }

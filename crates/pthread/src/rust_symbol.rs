@@ -268,9 +268,15 @@ impl<'a> Reader<'a, '_> {
     fn again(&mut self, read: fn(&mut Self) -> Option<()>) -> Option<()> {
         let from = self.at - 1;
         let to = self.number().filter(|&to| to < from)?;
+        self.depth += 1;
+        self.steps += 1;
+        if self.depth > DEEPEST || self.steps > MOST_STEPS {
+            return None;
+        }
         let after = core::mem::replace(&mut self.at, to);
         read(self)?;
         self.at = after;
+        self.depth -= 1;
         Some(())
     }
 

@@ -28,7 +28,7 @@ pub enum Part<'a> {
 pub fn visit<'a>(symbol: &'a [u8], each: &mut dyn FnMut(Part<'a>)) -> bool {
     // Such a name says itself where it ends, and in Rust's it may have dots before.
     if let Some(rest) = symbol.strip_prefix(b"_Z") {
-        return Reader { rest, each }.name().is_some();
+        return Reader { rest, depth: 0, each }.name().is_some();
     }
     let symbol = without_suffix(symbol);
     if let Some(rest) = symbol.strip_prefix(b"_R") {
@@ -144,9 +144,14 @@ impl core::fmt::Display for ShortName<'_> {
     }
 }
 
+/// Names in one another, and arguments of templates in one another, at most: this runs on whatever stack the program has.
+const DEEPEST: usize = 24;
+
 /// Reads a mangled name from its start. Every step answers `None` where the name goes on in a way that is not known.
 struct Reader<'a, 'e> {
     rest: &'a [u8],
+    /// Names within names.
+    depth: usize,
     each: &'e mut dyn FnMut(Part<'a>),
 }
 
@@ -212,6 +217,16 @@ impl<'a> Reader<'a, '_> {
 
     /// `<name>`.
     fn name(&mut self) -> Option<()> {
+        if self.depth == DEEPEST {
+            return None;
+        }
+        self.depth += 1;
+        let read = self.name_within();
+        self.depth -= 1;
+        read
+    }
+
+    fn name_within(&mut self) -> Option<()> {
         if self.take(b"N") {
             while self.take(b"r") || self.take(b"V") || self.take(b"K") || self.take(b"R") || self.take(b"O")
             {
@@ -223,7 +238,7 @@ impl<'a> Reader<'a, '_> {
         }
         if self.take(b"Z") {
             self.name()?;
-            skip_to_end(&mut self.rest)?; // the function's parameters
+            skip_to_end(&mut self.rest, 0)?; // the function's parameters
             if self.take(b"s") {
                 return None; // a string literal
             }
@@ -258,7 +273,7 @@ impl<'a> Reader<'a, '_> {
             }
             b'I' => {
                 self.rest = after;
-                skip_to_end(&mut self.rest)?;
+                skip_to_end(&mut self.rest, 0)?;
             }
             b'S' => {
                 let (&which, after) = after.split_first()?;
@@ -288,7 +303,7 @@ impl<'a> Reader<'a, '_> {
                 self.rest = after;
                 match which {
                     b'l' => {
-                        skip_to_end(&mut self.rest)?;
+                        skip_to_end(&mut self.rest, 0)?;
                         (self.each)(Part::Lambda);
                     }
                     b't' => (self.each)(Part::Unnamed),
@@ -354,8 +369,12 @@ fn skip_number(rest: &mut &[u8]) {
     }
 }
 
-/// Everything up to and with the `E` that ends what has just been opened: types, template arguments, expressions.
-fn skip_to_end(rest: &mut &[u8]) -> Option<()> {
+/// Everything up to and with the `E` that ends what has just been opened: types, template arguments, expressions. `within` counts the calls
+/// in one another.
+fn skip_to_end(rest: &mut &[u8], within: usize) -> Option<()> {
+    if within == DEEPEST {
+        return None;
+    }
     let mut depth = 1usize;
     while depth > 0 {
         let (&first, after) = rest.split_first()?;
@@ -386,7 +405,7 @@ fn skip_to_end(rest: &mut &[u8]) -> Option<()> {
                 match second {
                     b'N' => {
                         *rest = &after[1..];
-                        skip_to_end(rest)?;
+                        skip_to_end(rest, within + 1)?;
                     }
                     b'0'..=b'9' => {
                         source_name(rest)?;
@@ -405,18 +424,26 @@ fn skip_to_end(rest: &mut &[u8]) -> Option<()> {
             }
             b'U' if second == b'l' => {
                 *rest = &after[1..];
-                skip_to_end(rest)?;
+                skip_to_end(rest, within + 1)?;
                 skip_number(rest);
             }
             b'U' if second == b't' => {
                 *rest = &after[1..];
                 skip_number(rest);
             }
-            b'A' | b'_' => {
-                *rest = after;
-                let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                *rest = &rest[if first == b'A' { digits } else { digits.min(1) }..];
+            // A constructor, in which a lambda is.
+            b'C' if matches!(second, b'1'..=b'5') => *rest = &after[1..],
+            b'A' => {
+                let digits = after.iter().take_while(|byte| byte.is_ascii_digit()).count();
+                *rest = &after[digits..];
+                *rest = rest.strip_prefix(b"_").unwrap_or(rest);
             }
+            // The number of a name among those of a function: `_1`, or `__12_`.
+            b'_' if second == b'_' => {
+                *rest = &after[1..];
+                skip_number(rest);
+            }
+            b'_' => *rest = &after[usize::from(second.is_ascii_digit())..],
             _ => *rest = after,
         }
     }
@@ -426,6 +453,7 @@ fn skip_to_end(rest: &mut &[u8]) -> Option<()> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use std::format;
     use std::string::ToString;
 
     /// What is searched for in place of a name is in the symbol, if that has a name at all.
@@ -452,6 +480,21 @@ pub(crate) mod tests {
         }
     }
 
+    #[test]
+    fn names_in_one_another_without_end_have_no_short_name() {
+        for piece in ["Z", "LN", "Ul", "N", "IJ", "LNUl"] {
+            for begin in ["_Z", "_ZN1aI", "_ZZ1aI"] {
+                let _ = ShortName::of(format!("{begin}{}", piece.repeat(200_000)).as_bytes());
+            }
+        }
+        // Each constant stands for the one before it.
+        let mut chain = std::string::String::from("_RIC1aKB_");
+        for _ in 0..100_000 {
+            chain += "KB0_";
+        }
+        let _ = ShortName::of(chain.as_bytes());
+    }
+
     /// The names on the right are those of `c++filt`, without arguments.
     #[test]
     fn names_are_as_they_were_written() {
@@ -459,6 +502,12 @@ pub(crate) mod tests {
             ("main", "main"),
             ("_ZL5cache", "cache"),
             ("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            (
+                "_ZNSt6thread11_State_implINS_8_InvokerISt5tupleIJZN10ThreadPoolC4EmEUlvE_EEEEE6_M_runEv",
+                "std::thread::_State_impl::_M_run",
+            ),
+            ("_ZNSt10unique_ptrIA_4NodeSt14default_deleteIS1_EED2Ev", "std::unique_ptr::~unique_ptr"),
+            ("_ZN3BoxIZ4mainE4Node__12_E3getEv", "Box::get"),
             (
                 "_ZN81_$LT$contend_recorded..Recorded$LT$R$GT$$u20$as$u20$lock_api..mutex..RawMutex$GT$4lock17h0123456789abcdefE",
                 "contend_recorded::Recorded::lock",

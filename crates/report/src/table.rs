@@ -2,7 +2,7 @@
 
 use crate::Screen;
 use crate::page::name;
-use crate::text::{grouped, html, printable, short};
+use crate::text::{self, grouped, html, printable, short};
 use crate::verdict::Tone;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 use curve::Point;
@@ -516,10 +516,8 @@ impl Table {
     /// A table of Markdown, as GitHub and rustdoc show it.
     pub fn markdown(&self) -> String {
         let mut lines = String::from("|");
-        // Backslashes first, so that none of the text's own makes an escape of ours.
-        let escaped = |text: String| text.replace('\\', "\\\\").replace('|', "\\|");
         for column in &self.columns {
-            let _ = write!(lines, " {} |", escaped(html(column.header)));
+            let _ = write!(lines, " {} |", text::markdown(column.header));
         }
         lines.push_str("\n|");
         for column in &self.columns {
@@ -528,7 +526,7 @@ impl Table {
         for row in &self.rows {
             lines.push_str("\n|");
             for (column, cell) in self.columns.iter().zip(row) {
-                let _ = write!(lines, " {} |", escaped(html(&column.shows(cell))));
+                let _ = write!(lines, " {} |", text::markdown(&column.shows(cell)));
             }
         }
         lines.push('\n');

@@ -321,6 +321,12 @@ impl MachineFile {
         if sockets > 1 && cross_socket.is_none() {
             return fail("transfer.cross_socket", format!("is missing; the machine has {sockets} sockets"));
         }
+        // In hertz or megahertz it would make every cycle nothing, or a second.
+        if let Some(ghz) = self.frequency.as_ref().map(|figure| figure.value)
+            && !(0.01..=100.0).contains(&ghz)
+        {
+            return fail("frequency", format!("is {ghz} GHz; it must be 0.01 to 100 GHz"));
+        }
         for (field, figure, units) in self.figures() {
             if let Err(wrong) = check_figure(figure, units, self.frequency.is_some()) {
                 return fail(&field, wrong);
@@ -530,6 +536,7 @@ mod tests {
             ("cross_socket = ", "#", "`transfer.cross_socket` is missing"),
             ("unit = \"transfers\"", "unit = \"GHz\"", "must be in transfers or ns or cycles"),
             ("frequency", "#", "no `frequency`"),
+            ("frequency = { value = 2.0", "frequency = { value = 2.0e9", "0.01 to 100 GHz"),
             (
                 "5000, unit = \"ns\", source = \"assumed\"",
                 "5000, unit = \"ns\", source = \" \"",

@@ -79,6 +79,12 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// Whether the measurement lies in the range that was predicted.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        (self.predicted.low..=self.predicted.high).contains(&self.measured.value)
+    }
+
     /// Whether the ranges of the two have nothing in common.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
@@ -148,6 +154,7 @@ impl Advice {
         let table = tables.iter().find(|(threads, _)| *threads == most).map(|(_, table)| table);
         // One number of threads does not tell what more of them give.
         let slowed = measured.threads.len() == 1
+            || measured.cores == 1
             || reached < HELD_BACK * f64::from(most) / f64::from(measured.threads[0]);
         let besides =
             table.filter(|_| slowed).and_then(|table| reasons::besides(table, measured, by, reached));
@@ -323,7 +330,7 @@ impl Row {
     fn gains(&self, most: u32) -> Vec<String> {
         let here = self.gain.filter(|_| self.is_better()).map(|gain| {
             let times = forecast_value(gain.median);
-            format!("{times} times the work on {most} threads ({}, measured)", range(gain))
+            format!("{times} times the work on {} ({}, measured)", threads_in_words(most), range(gain))
         });
         let last = self.forecast.last().map(|point| point.cores).filter(|&cores| cores > most);
         let there = self.gain_there.filter(|gain| self.is_better() || gain.low > 1.0).zip(last).map(

@@ -1,7 +1,7 @@
 //! The answer as pictures and as a page.
 
 use super::Advice;
-use super::answer::Finding;
+use super::answer::{Checked, Finding};
 use curve::{Curve, Point, Provenance, Unit};
 use report::page::Page;
 use report::{Better, Cell, Column, Plot, RangePlot, Spread, Table};
@@ -101,9 +101,10 @@ impl Advice {
             .collect();
         match (checked.is_empty(), wrong.is_empty()) {
             (true, _) => String::new(),
-            (false, true) => {
+            (false, true) if checked.iter().all(Checked::is_held) => {
                 "Each measurement lies in the range that was predicted for it beforehand.".into()
             }
+            (false, true) => "Each measurement agrees with what was predicted for it beforehand, within the ranges of both.".into(),
             (false, false) => format!("The prediction was wrong: {}.", wrong.join("; ")),
         }
     }

@@ -11,7 +11,7 @@ use profile::read::TableHeader;
 use regex_lite::Regex;
 use serde::Deserialize;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// How a program's throughput is known.
@@ -99,8 +99,11 @@ impl Program {
         self.set_up.as_deref().map_or(Ok(None), |line| shell(line, limit))
     }
 
-    pub(super) fn clear_up(&self, limit: Duration) -> anyhow::Result<Option<String>> {
-        self.clear_up.as_deref().map_or(Ok(None), |line| shell(line, limit))
+    /// Removes what was prepared, after an interrupt too, which would end what is started in a group of its own.
+    pub(super) fn clear_up(&self) {
+        if let Some(line) = &self.clear_up {
+            let _ = Command::new("sh").args(["-c", line]).stdin(Stdio::null()).output();
+        }
     }
 
     /// Of one thread's time, the part in which it goes round between this lock and its work: all of it where the program times

@@ -132,20 +132,24 @@ fn profile_and_measure(
     folder: &Path,
     progress: &dyn Progress,
 ) -> anyhow::Result<Result<Measured, String>> {
+    /// Clears up whatever comes between.
+    struct Prepared<'a>(&'a Program);
+    impl Drop for Prepared<'_> {
+        fn drop(&mut self) {
+            self.0.clear_up();
+        }
+    }
+    let _prepared = Prepared(program);
     if let Some(why) = program.set_up(setting.time_limit)? {
         return Ok(Err(why));
     }
-    let measured = match record(program, setting, folder, 1)? {
-        Some(why) => Err(why),
-        None => {
-            if setting.two {
-                record(program, setting, folder, 2)?;
-            }
-            measured(program, setting, cores_used(program, setting)?, progress)?
-        }
-    };
-    program.clear_up(setting.time_limit)?;
-    Ok(measured)
+    if let Some(why) = record(program, setting, folder, 1)? {
+        return Ok(Err(why));
+    }
+    if setting.two {
+        record(program, setting, folder, 2)?;
+    }
+    measured(program, setting, cores_used(program, setting)?, progress)
 }
 
 /// What the profiles foretell, beside what was measured.

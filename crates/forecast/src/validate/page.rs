@@ -261,5 +261,5 @@ fn ranged(point: &ScoredPoint) -> String {
 
 /// Text that cannot end a cell, or act as markup.
 fn cell(value: &str) -> String {
-    text::printable(value).replace('|', "\\|").replace('<', "&lt;").replace('\n', " ")
+    text::markdown(value)
 }

@@ -82,7 +82,8 @@ impl Errno {
 /// The futex bits of a sleeper that any wake-up is for.
 pub(super) const ANY: u32 = libc::FUTEX_BITSET_MATCH_ANY as u32;
 
-/// Waits on a private futex for a wake-up of one of these bits, or until the deadline, which is absolute on its clock. False once it has passed.
+/// Waits on a private futex for a wake-up of one of these bits, or until the deadline, which is absolute on its clock. An error
+/// number otherwise.
 fn wait(word: &AtomicU32, expected: u32, deadline: Option<Deadline>, channels: u32) -> Result<(), i32> {
     let time = deadline.map(timespec_of);
     let clock_flag = match deadline {

@@ -117,7 +117,7 @@ pub fn main() -> ExitCode {
         Subcommands::Top(args) => top::run(&args),
         Subcommands::Report(args) => report::run(args),
         Subcommands::Diff(args) => diff::run(args),
-        Subcommands::Predict(args) => predict::run(args),
+        Subcommands::Predict(args) => predict::run(&args),
         Subcommands::Extrapolate(args) => extrapolate::run(&args),
         Subcommands::Validate(args) => validate::run(&args),
         Subcommands::Run(args) => run::run(args),

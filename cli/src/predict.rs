@@ -135,11 +135,11 @@ fn engines() -> impl TypedValueParser<Value = Engine> {
 const VOID: u8 = 3;
 
 /// Runs `contend predict`.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let page = args.html.as_deref().map(OutputFile::at).transpose()?;
     let picture = args.svg.as_deref().map(OutputFile::at).transpose()?;
     let measured = args.measured.as_deref().map(read_series).transpose()?;
-    let question = question(&args, measured.as_ref())?;
+    let question = question(args, measured.as_ref())?;
     let screen = Screen::stdout();
     let shown = match args.engine {
         Engine::Chain => ByChain::new(&question, args.variant, measured.as_ref())?.map(|chain| {

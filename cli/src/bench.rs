@@ -8,10 +8,10 @@ use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use args::{
     Aim7, Aim7User, Cacheline, Cost, Exim, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes,
-    Semaphore, Throughput,
+    Throughput,
 };
 use bench::document::{self, Benchmarks, Document};
-use bench::{Bench, Findings, cacheline, cost, pair, ping_pong, regimes, semaphore, throughput};
+use bench::{Bench, Findings, cacheline, cost, pair, ping_pong, regimes, throughput};
 use clap::Parser as _;
 use loads::{aim7, exim, futex, kernel};
 use report::{Screen, text};
@@ -75,7 +75,6 @@ pub(crate) enum Workload {
     Regimes(Regimes),
     PingPong(PingPong),
     Cacheline(Cacheline),
-    Semaphore(Semaphore),
     /// Every thread opens and closes one file: the kernel's locks for files and names
     Fops(Kernel),
     /// Every thread maps 64 KiB with MAP_POPULATE and unmaps them: the kernel's locks for memory
@@ -115,7 +114,6 @@ impl Workload {
             Self::Regimes(args) => args.common.output.clone(),
             Self::PingPong(args) => args.common.output.clone(),
             Self::Cacheline(args) => args.common.output.clone(),
-            Self::Semaphore(args) => args.common.output.clone(),
             Self::Pair(args) => args.common.output.clone(),
         }
     }
@@ -129,7 +127,6 @@ fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
         Workload::Regimes(args) => Ok(regimes(bench, args)?.findings),
         Workload::PingPong(args) => ping_pong::run(bench, &args.options()),
         Workload::Cacheline(args) => cacheline::run(bench, &args.options()),
-        Workload::Semaphore(args) => semaphore::run(bench, &args.options()),
         Workload::Fops(args) => kernel::run(bench, kernel::Load::Fops, &args.options()),
         Workload::Mempop(args) => kernel::run(bench, kernel::Load::Mempop, &args.options()),
         Workload::Pfind(args) => kernel::run(bench, kernel::Load::Pfind, &args.options()),

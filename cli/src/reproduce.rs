@@ -2,7 +2,7 @@
 
 use crate::arguments::variants;
 use crate::output::own_command_line;
-use crate::progress::BARS;
+use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use model::Variant;
@@ -32,11 +32,11 @@ pub(crate) struct Args {
     #[arg(value_parser = figures(), required_unless_present_any = ["list", "native_plan", "against"])]
     figure: Option<Asked>,
     /// List the figures
-    #[arg(long, conflicts_with = "figure")]
+    #[arg(long, conflicts_with_all = ["figure", "svg", "html", "output", "variant"])]
     list: bool,
     /// For each published claim that a benchmark here shows, list the command for real hardware, and what of its output is the
     /// value; left out are inputs, ranges of runs, profiles, fixed back-off, transactions and the curves of lock-study
-    #[arg(long, conflicts_with_all = ["figure", "list", "svg", "html", "output"])]
+    #[arg(long, conflicts_with_all = ["figure", "list", "svg", "html", "output", "variant"])]
     native_plan: bool,
     /// Judge values that were measured on real hardware, a file with the columns benchmark, lock, claim and value
     #[arg(long, value_name = "FILE", conflicts_with_all = ["figure", "list", "native_plan", "svg", "html", "output", "variant"])]
@@ -53,9 +53,10 @@ pub(crate) struct Args {
     /// Also write each table with its notes into this directory, as FIGURE.txt
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// The form of the model: the paper writes it in several ways, and c is fitted anew under each
-    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = variants())]
-    variant: Variant,
+    /// The form of the model: the paper writes it in several ways, and c is fitted anew under each. For the figures of the model,
+    /// and what counts their claims [default: waiters]
+    #[arg(long, value_name = "FORM", value_parser = variants())]
+    variant: Option<Variant>,
 }
 
 /// The figures that the user wants: one, or all of them.
@@ -88,15 +89,25 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Some(figures) = figures else {
         return list(json);
     };
+    if let ([only], Some(_)) = (figures, variant) {
+        session::ensure_usage!(
+            only.has_variants(),
+            "--variant is a form of the model, which {} is not computed by: it is for {}",
+            only.name,
+            FIGURES
+                .iter()
+                .filter(|one| one.has_variants())
+                .map(|one| one.name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+    }
+    let variant = variant.unwrap_or(Variant::Waiters);
     let mut by_name = serde_json::Map::new();
     let mut judged = JudgedClaims::default();
+    let mut without_curves = None;
     for figure in figures {
         let reproduction = figure.reproduce(variant, &BARS, &mut judged)?;
-        if let Some(directory) = &svg
-            && !(figures.len() > 1 && reproduction.plots.is_empty())
-        {
-            write_svgs(&reproduction, directory, figure.name)?;
-        }
         if let Some(directory) = &html {
             let page = reproduction.page()?.made_by(&own_command_line()).html();
             write(directory, &format!("{}.html", figure.name), &page)?;
@@ -105,9 +116,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             write(directory, &format!("{}.txt", figure.name), &reproduction.file_text())?;
         }
         if json {
-            by_name.insert(figure.name.to_owned(), reproduction.json(variant));
+            by_name.insert(figure.name.to_owned(), reproduction.json());
         } else {
             println!("{}", reproduction.terminal(Screen::stdout())?);
+        }
+        if let Some(directory) = &svg {
+            without_curves = reproduction.plots.is_empty().then_some(figure.name);
+            write_svgs(&reproduction, directory, figure.name)?;
         }
     }
     if json {
@@ -116,6 +131,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             _ => serde_json::Value::Object(by_name),
         };
         println!("{}", serde_json::to_string_pretty(&printed)?);
+    }
+    if let ([_], Some(name)) = (figures, without_curves) {
+        progress::warn(&[format!("{name} is a table: it has no curves for --svg to draw")]);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -149,10 +167,6 @@ fn list(json: bool) -> anyhow::Result<ExitCode> {
 }
 
 fn write_svgs(reproduction: &Reproduction, directory: &Path, name: &str) -> anyhow::Result<()> {
-    session::ensure_usage!(
-        !reproduction.plots.is_empty(),
-        "{name} is a table: it has no curves for --svg to draw"
-    );
     reproduction.svgs(name)?.iter().try_for_each(|(file, svg)| write(directory, file, svg))
 }
 

@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use locks::BUCKETS_FOR_EACH_CORE;
 use locks::catalogue::Lock;
 use report::{Screen, text};
-use session::names;
 use session::output_file::OutputFile;
 use session::seeds::{SEEDS, Seeds};
+use session::{ensure_usage, names};
 use simulate::{
     Experiment, SeededRuns, Setup, back_off, run_table, sweep_seeds_or, transaction_table, unstable_locks,
     workload_table,
@@ -48,8 +48,8 @@ pub(crate) struct Args {
     /// A name of `contend machines`, or a machine file
     #[arg(long, value_name = "MACHINE", default_value = "opteron-8x6")]
     machine: String,
-    /// Locks by name
-    #[arg(long, value_name = "LOCK,…", value_delimiter = ',', default_value = "ticket,mcs", value_parser = lock)]
+    /// Locks by name [default: ticket,mcs]
+    #[arg(long, value_name = "LOCK,…", value_delimiter = ',', value_parser = lock)]
     lock: Vec<&'static str>,
     /// Instead of locks: ticket-proportional with its constant, the cycles that a waiter backs off for each one ahead of
     /// it, from far too small to far too large
@@ -216,8 +216,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         futex_buckets: args.buckets.map(|buckets| buckets.on(&hardware)),
         ..Setup::new(&hardware, workload, args.lock.first().copied().unwrap_or(back_off::LOCK))
     };
+    ensure_usage!(
+        workload.uses_lock() || args.lock.is_empty() && !args.sweep_back_off,
+        "{} takes no lock: leave --lock and --sweep-back-off",
+        workload.name
+    );
     let mut locks: Vec<&str> = Vec::new();
-    for &name in &args.lock {
+    let asked = if args.lock.is_empty() { &["ticket", "mcs"][..] } else { &args.lock[..] };
+    for &name in asked {
         if !locks.contains(&name) {
             locks.push(name);
         }

@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Numbers, PlacementName, Span, duration_between, percent};
 use crate::machines;
-use bench::{Bench, cacheline, cost, pair, ping_pong, regimes, semaphore, throughput};
+use bench::{Bench, cacheline, cost, pair, ping_pong, regimes, throughput};
 use clap::ValueEnum;
 use loads::{aim7, exim, futex, kernel};
 use session::ensure_usage;
@@ -335,38 +335,6 @@ impl Cacheline {
     }
 }
 
-/// Threads on one System V or POSIX semaphore with one unit, which is taken and released in a loop.
-///
-/// Each call of the System V semaphore goes to the kernel; the POSIX one goes there only to sleep and to wake.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  contend bench semaphore
-  contend bench semaphore --threads 1,2,4,8,16 --svg semaphore.svg
-  contend bench semaphore --lock sysv-semaphore,posix-mutex")]
-pub(crate) struct Semaphore {
-    #[command(flatten)]
-    pub(crate) common: Common,
-
-    /// Threads
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2,4,8,16,32,64",
-        value_parser = Numbers::between(1, 4096))]
-    pub(crate) threads: Vec<Numbers>,
-
-    /// How long each run lasts
-    #[arg(long, value_name = "DURATION", default_value = "50ms", value_parser = duration_between("1ms", "60s"))]
-    pub(crate) duration: Duration,
-}
-
-impl Semaphore {
-    pub(crate) fn options(&self) -> semaphore::Options {
-        semaphore::Options {
-            common: self.common.options(),
-            threads: Numbers::all(&self.threads),
-            duration: self.duration,
-        }
-    }
-}
-
 /// The arguments of loads on the kernel.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Kernel {
@@ -440,14 +408,11 @@ impl Exim {
     }
 }
 
-/// Waits, wake-ups and requeues on the running kernel's futexes, with our wait table beside them.
+/// Waits and wake-ups on the running kernel's futexes, with our wait table beside them.
 ///
 /// The loads are those of `perf bench futex`, with its options and defaults, but for the length of a run, which is repeated:
 ///   hash            every thread waits on futexes of its own that do not hold what it expects: operations a second
 ///   wake            one thread wakes all others, which sleep on one futex: time until all are woken
-///   wake-parallel   several threads do: the mean of their times
-///   requeue         one thread requeues all others from one futex to another: time until all are
-///   lock-pi         every thread takes a futex with priority inheritance, sleeps for 1 us, and gives it back: operations a second
 /// A row says so where the kernel lacks what it needs: futexes by memory node came with Linux 6.16, as did tables of a
 /// process's own.
 #[derive(Debug, clap::Args)]
@@ -457,8 +422,7 @@ impl Exim {
   contend bench futex hash                        # as perf bench futex hash
   contend bench futex hash --threads 1,2,64 --futexes 32 --buckets 16
   contend bench futex wake --threads 64 --at-once 4
-  contend bench futex wake-parallel --threads 64 --wakers 4
-  contend bench futex requeue --pi --json | jq '.tables.futex[] | {threads, us}'"
+  contend bench futex wake --json | jq '.tables.futex[] | {threads, us}'"
 )]
 pub(crate) struct Futex {
     /// What the threads do
@@ -469,11 +433,11 @@ pub(crate) struct Futex {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     runs: u32,
 
-    /// Threads, without those that wake, each pinned to a core [default: 1, 2, 4, … all cores]
+    /// Threads, without the one that wakes, each pinned to a core [default: 1, 2, 4, … all cores]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, 4096))]
     threads: Vec<Numbers>,
 
-    /// hash and lock-pi: how long each run lasts
+    /// hash: how long each run lasts
     #[arg(long, value_name = "DURATION", default_value = "200ms", value_parser = duration_between("1ms", "60s"))]
     duration: Duration,
 
@@ -481,25 +445,13 @@ pub(crate) struct Futex {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     futexes: Option<u32>,
 
-    /// wake and requeue: threads that are woken or requeued by one call [default: 1]
+    /// wake: threads that are woken by one call [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     at_once: Option<u32>,
-
-    /// wake-parallel: threads that wake [default: as many as sleep]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4_096))]
-    wakers: Option<u16>,
 
     /// Use futexes that processes can share
     #[arg(long)]
     shared: bool,
-
-    /// requeue: to a futex with priority inheritance
-    #[arg(long)]
-    pi: bool,
-
-    /// lock-pi: a futex for each thread
-    #[arg(long)]
-    multi: bool,
 
     /// Buckets of a table of futexes that this process has for itself, a power of two, or 0 for the one of all processes; the wait
     /// table has as many [default: what the kernel thinks right; for the wait table 256 a core]
@@ -517,12 +469,6 @@ enum FutexLoad {
     Hash,
     /// One thread wakes all others
     Wake,
-    /// Several threads do
-    WakeParallel,
-    /// From one futex to another
-    Requeue,
-    /// With priority inheritance
-    LockPi,
 }
 
 impl Futex {
@@ -530,9 +476,6 @@ impl Futex {
         match self.load {
             FutexLoad::Hash => futex::Load::Hash,
             FutexLoad::Wake => futex::Load::Wake,
-            FutexLoad::WakeParallel => futex::Load::WakeParallel,
-            FutexLoad::Requeue => futex::Load::Requeue,
-            FutexLoad::LockPi => futex::Load::LockPi,
         }
     }
 
@@ -543,10 +486,7 @@ impl Futex {
         let load = self.load;
         for (option, is_given, loads) in [
             ("--futexes", self.futexes.is_some(), &[FutexLoad::Hash][..]),
-            ("--at-once", self.at_once.is_some(), &[FutexLoad::Wake, FutexLoad::Requeue]),
-            ("--wakers", self.wakers.is_some(), &[FutexLoad::WakeParallel]),
-            ("--pi", self.pi, &[FutexLoad::Requeue]),
-            ("--multi", self.multi, &[FutexLoad::LockPi]),
+            ("--at-once", self.at_once.is_some(), &[FutexLoad::Wake]),
         ] {
             ensure_usage!(
                 !is_given || loads.contains(&load),
@@ -560,10 +500,7 @@ impl Futex {
             duration: self.duration,
             futexes: self.futexes.unwrap_or(1_024) as usize,
             at_once: self.at_once.unwrap_or(1),
-            wakers: self.wakers.map(usize::from),
             shared: self.shared,
-            pi: self.pi,
-            multi: self.multi,
             buckets: self.buckets,
         })
     }

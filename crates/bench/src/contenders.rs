@@ -187,7 +187,7 @@ impl<M: Machine, V: Measure> Visitor<M> for ThroughCalls<V> {
 /// A name that no lock has.
 pub fn select(names: &[String]) -> anyhow::Result<Vec<Contender>> {
     if names.is_empty() {
-        let peers = PEERS.iter().filter(|peer| !SEMAPHORES.contains(&peer.name)).map(Contender::Peer);
+        let peers = PEERS.iter().map(Contender::Peer);
         return Ok(LOCKS.iter().map(Contender::Own).chain([Contender::McsQueue]).chain(peers).collect());
     }
     let mut chosen: Vec<Contender> = Vec::new();
@@ -208,9 +208,6 @@ pub fn select(names: &[String]) -> anyhow::Result<Vec<Contender>> {
     }
     Ok(chosen)
 }
-
-/// The peers that are semaphores, which have a benchmark of their own.
-pub const SEMAPHORES: [&str; 2] = ["posix-semaphore", "sysv-semaphore"];
 
 /// The name of the lock whose nodes are the caller's, as C has it.
 const MCS_QUEUE: &str = "mcs-queue";
@@ -263,7 +260,7 @@ mod tests {
         let message = names(&["tickets"]).unwrap_err();
         assert!(message.contains("contend locks") && message.contains("std-mutex"), "{message}");
         let all = names(&[]).unwrap();
-        assert_eq!(all.len(), LOCKS.len() + 1 + PEERS.len() - SEMAPHORES.len());
+        assert_eq!(all.len(), LOCKS.len() + 1 + PEERS.len());
     }
 
     #[test]

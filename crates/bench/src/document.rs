@@ -53,7 +53,7 @@ const FEW: &str = "ttas,ticket,mcs,rw,futex,posix-mutex,std-mutex,parking-lot-mu
 
 /// Every lock where a goal is about every lock; the other loads with those that they are about. A spinning lock of another
 /// library with more threads than cores may take minutes: 3 s are enough to say so.
-const FULL: [Chapter; 13] = [
+const FULL: [Chapter; 12] = [
     chapter("Cost", "cost", 15.0),
     chapter("Ping-pong", "ping-pong", 15.0),
     chapter("Throughput by threads", "throughput --threads 1,2,8,64 --time-limit 3s", 250.0),
@@ -82,7 +82,6 @@ const FULL: [Chapter; 13] = [
     )
     .of(FEW),
     chapter("Cache lines", "cacheline --acquisitions 200000", 30.0),
-    chapter("Semaphores", "semaphore --duration 20ms", 10.0),
     chapter("fops", "fops", 5.0),
     chapter("mempop", "mempop", 5.0),
     chapter("pfind", "pfind", 5.0),
@@ -93,13 +92,12 @@ const FULL: [Chapter; 13] = [
 const FEWEST: &str = "ticket,mcs,rw,posix-mutex";
 
 /// Every kind of table with the fewest locks and short runs.
-const QUICK: [Chapter; 9] = [
+const QUICK: [Chapter; 8] = [
     chapter("Cost", "cost", 2.0).of(FEWEST),
     chapter("Ping-pong", "ping-pong", 2.0).of(FEWEST),
     chapter("Throughput by threads", "throughput --threads 1,2,8 --duration 5ms --time-limit 1s", 2.0)
         .of(FEWEST),
     chapter("Cache lines", "cacheline --threads 1,2 --acquisitions 20000 --time-limit 1s", 1.0).of(FEWEST),
-    chapter("Semaphores", "semaphore --threads 1,2 --duration 5ms --time-limit 1s", 1.0),
     chapter("fops", "fops --threads 1,2 --duration 20ms", 2.0),
     chapter("mempop", "mempop --threads 1,2 --duration 20ms", 2.0),
     chapter("pfind", "pfind --threads 1,2 --duration 20ms", 2.0),

@@ -13,7 +13,6 @@ pub mod limited;
 pub mod pair;
 pub mod ping_pong;
 pub mod regimes;
-pub mod semaphore;
 pub mod throughput;
 pub mod timing;
 

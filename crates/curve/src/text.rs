@@ -48,12 +48,18 @@ pub fn command_line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 
 /// A name as text of Markdown, in a cell of a table too.
 pub fn markdown(name: &str) -> String {
+    let name = html(name);
     let mut escaped = String::with_capacity(name.len());
-    for character in html(name).chars() {
-        if "\\|[]*_`~".contains(character) {
+    let mut before = ' ';
+    let mut characters = name.chars().peekable();
+    while let Some(character) = characters.next() {
+        // Within a word it is no markup, and a name that is searched for stays as it is.
+        let within = before.is_alphanumeric() && characters.peek().is_some_and(|next| next.is_alphanumeric());
+        if "\\|[]*`~".contains(character) || character == '_' && !within {
             escaped.push('\\');
         }
         escaped.push(character);
+        before = character;
     }
     escaped
 }

@@ -894,6 +894,9 @@ Left out: 3 columns
         let mut table = Table::new([Column::text("lock", "a|b"), Column::number("n", "n")]);
         table.row(["<b>|\\|".into(), 1_u64.into()]);
         assert_eq!(table.markdown(), "| a\\|b | n |\n| --- | ---: |\n| &lt;b&gt;\\|\\\\\\| | 1 |\n");
+        let mut table = Table::new([Column::text("lock", "lock")]);
+        table.row(["_M_lock of cache_lock, *p[3]".into()]);
+        assert_eq!(table.markdown(), "| lock |\n| --- |\n| \\_M_lock of cache_lock, \\*p\\[3\\] |\n");
     }
 
     /// Names of locks and functions come from the program.

@@ -85,7 +85,15 @@ impl<'a> Experiment<'a> {
                 several.collect::<Vec<_>>().join(", ")
             );
         }
+        let template = &self.template;
+        ensure_usage!(
+            template.section_cycles.is_none() || template.workload.has_section(),
+            "--section: {} has no critical section whose length could be chosen",
+            template.workload.name
+        );
         let locks = if self.sweeps_back_off { &[back_off::LOCK][..] } else { self.locks };
+        // Of a workload without a lock every lock gives the same run.
+        let locks = if template.workload.uses_lock() { locks } else { &locks[..locks.len().min(1)] };
         ensure_usage!(
             !self.traced || locks.len() * cores.len() == 1,
             "--trace is of one run: give one lock and one number of cores"
@@ -121,8 +129,13 @@ impl<'a> Experiment<'a> {
     /// Two setups of a lock on as many cores.
     pub fn curves(&self, measured: &[SeededRuns]) -> anyhow::Result<Vec<Curve>> {
         let runs = |lock: &'static str| measured.iter().filter(move |runs| runs.median().lock == lock);
-        let locks = self.locks.iter().filter(|lock| runs(lock).next().is_some());
-        locks.map(|lock| curve(runs(lock))).collect()
+        let mut locks: Vec<&'static str> = Vec::new();
+        for lock in measured.iter().map(|runs| runs.median().lock) {
+            if !locks.contains(&lock) {
+                locks.push(lock);
+            }
+        }
+        locks.into_iter().map(|lock| curve(runs(lock))).collect()
     }
 
     /// What is drawn: the curves, of which those of locks that are unstable somewhere say so, since a plot names peaks.

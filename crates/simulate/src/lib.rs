@@ -9,4 +9,4 @@ pub mod sweep;
 pub use experiment::{Experiment, run_table, transaction_table, unstable_locks, workload_table};
 pub use futex_table::with_futex_table;
 pub use seeds::{SeededRuns, sweep_seeds_or};
-pub use sweep::{Setup, SimulatedRun, curve, sweep, sweep_or};
+pub use sweep::{NO_LOCK, Setup, SimulatedRun, curve, sweep, sweep_or};

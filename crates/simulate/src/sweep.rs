@@ -114,7 +114,7 @@ impl<'a> Setup<'a> {
         let Some(run) = run else { anyhow::bail!("there is no lock {}", self.lock) };
         let host = started.elapsed();
         Ok(SimulatedRun {
-            lock: self.lock,
+            lock: if self.workload.uses_lock() { self.lock } else { NO_LOCK },
             workload: self.workload.name,
             machine: self.hardware.name.clone(),
             cores: self.cores,
@@ -127,10 +127,13 @@ impl<'a> Setup<'a> {
     }
 }
 
+/// What stands for the lock of a workload that takes none.
+pub const NO_LOCK: &str = "none";
+
 /// One run.
 #[derive(Debug, Clone)]
 pub struct SimulatedRun {
-    /// The lock that they do it under.
+    /// The lock that they do it under, or [`NO_LOCK`].
     pub lock: &'static str,
     /// The workload.
     pub workload: &'static str,

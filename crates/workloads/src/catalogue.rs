@@ -72,6 +72,12 @@ impl Workload {
         )
     }
 
+    /// Whether a load's length of the section is looked at.
+    #[must_use]
+    pub fn has_section(&self) -> bool {
+        !matches!(self.body, Body::Lockref | Body::FalseSharing { .. })
+    }
+
     /// Whether an operation has several sections under one lock, so that one acquisition can hold it for more of them.
     #[must_use]
     pub fn can_be_batched(&self) -> bool {

@@ -84,7 +84,7 @@ fn round(
     let server = Server::start(program, directory, cores.len(), namespaces)?;
     let stop = AtomicBool::new(false);
     let sent = Mutex::new((vec![0; cores.len()], None));
-    let (mut per_second, mut watched) = (f64::NAN, Ok(()));
+    let (mut per_second, mut watched, mut clients_ran) = (f64::NAN, Ok(()), false);
     std::thread::scope(|scope| {
         let clients = scope.spawn(|| {
             Native::run(&Plan::on(cores), &|client| {
@@ -107,13 +107,14 @@ fn round(
         let (after, elapsed) = (server.log().delivered(), began.elapsed());
         per_second = (after - before) as f64 / elapsed.as_secs_f64();
         stop.store(true, Relaxed);
-        drop(clients.join());
+        clients_ran = clients.join().is_ok();
     });
     let (accepted, failed) = sent.into_inner().expect("no holder panics");
     if let Some(error) = failed {
         return Err(error.context(format!("a client cannot go on (exim: {})", server.complaint())));
     }
     watched?;
+    anyhow::ensure!(clients_ran, "the clients cannot be started: is there a limit of processes (ulimit -u)?");
     await_empty(&server);
     let mut run = Run { per_second, accepted: accepted.iter().sum(), lost: 0, twice: 0 };
     for (client, &accepted) in accepted.iter().enumerate() {

@@ -2,6 +2,7 @@
 
 mod contended;
 
+use crate::caught;
 use crate::stage::Stage;
 use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
@@ -132,12 +133,20 @@ fn map_and_unmap() -> io::Result<()> {
 }
 
 fn find(stage: &Path) -> io::Result<()> {
-    let output = Command::new("find").arg(stage).args(["-name", SOUGHT]).stderr(Stdio::null()).output()?;
+    let output = Command::new("find").arg(stage).args(["-name", SOUGHT]).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("cannot run find(1): {error}; on Debian, apt-get install findutils has it"),
+        )
+    })?;
     let found = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
     if found == 1 {
         Ok(())
     } else {
-        Err(io::Error::other(format!("`find` found {found} files instead of 1")))
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
+        Err(io::Error::other(format!("`find` found {found} files instead of 1{said}")))
     }
 }
 
@@ -158,7 +167,7 @@ fn round(load: Load, stage: &Path, cores: &[u32], duration_ns: u64) -> io::Resul
         let mut operations = 0;
         let mut failure = None;
         // One operation at least, however late the thread starts.
-        while failure.is_none() && (operations == 0 || Native::running()) {
+        while failure.is_none() && (operations == 0 || Native::running() && !interrupt::came()) {
             match load.operate(stage, &file) {
                 Ok(()) => operations += 1,
                 Err(error) => failure = Some(error),
@@ -195,7 +204,8 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
         for row in &mut rows {
             progress.begin(&format!("{} threads", row.threads));
             if row.failure.is_none() && !interrupt::came() {
-                match round(load, stage.path(), &bench.pinned(row.threads), duration_ns) {
+                let cores = bench.pinned(row.threads);
+                match caught(|| round(load, stage.path(), &cores, duration_ns)) {
                     _ if interrupt::came() => {} // which may have reached a program of the load too
                     Ok(value) if turn > 0 => row.per_second.push(value),
                     Ok(_) => {}

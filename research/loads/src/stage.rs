@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use machine::{Machine as _, Native};
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -21,23 +22,32 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    /// On tmpfs, where there is one that can be written to.
+    /// On tmpfs, where there is one that can be written to, else among temporary files.
     ///
     /// # Errors
     ///
-    /// The directory cannot be made.
+    /// The directory cannot be made, or not be locked.
     pub(super) fn new() -> anyhow::Result<Self> {
-        let memory = Path::new("/dev/shm");
-        let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-        remove_left_over(&base);
+        Self::below(Path::new("/dev/shm")).or_else(|_| Self::below(&std::env::temp_dir()))
+    }
+
+    fn below(base: &Path) -> anyhow::Result<Self> {
+        remove_left_over(base);
         loop {
             let now = Native::clock_ns(machine::Clock::Realtime);
             let path = base.join(format!("{PREFIX}{}-{now:x}", std::process::id()));
             let made = DirBuilder::new().mode(0o700).create(&path);
-            made.with_context(|| format!("cannot make the directory {}", path.display()))?;
+            made.with_context(|| {
+                format!("cannot make the directory {}: TMPDIR may name another place", path.display())
+            })?;
             // Between the two calls another process may take the new directory for a left-over one, and remove it.
-            if let Some(locked) = lock(&path, FlockOperation::LockExclusive).filter(|_| path.is_dir()) {
-                return Ok(Self { path, _locked: locked });
+            match lock(&path, FlockOperation::LockExclusive) {
+                Ok(locked) if path.is_dir() => return Ok(Self { path, _locked: locked }),
+                Err(error) if path.is_dir() => {
+                    let _ = fs::remove_dir(&path); // it is empty
+                    return Err(error).with_context(|| format!("cannot lock {}", path.display()));
+                }
+                _ => {}
             }
         }
     }
@@ -71,10 +81,10 @@ impl Drop for Stage {
     }
 }
 
-fn lock(directory: &Path, how: FlockOperation) -> Option<File> {
-    let file = File::open(directory).ok()?;
-    flock(&file, how).ok()?;
-    Some(file)
+fn lock(directory: &Path, how: FlockOperation) -> io::Result<File> {
+    let file = File::open(directory)?;
+    flock(&file, how)?;
+    Ok(file)
 }
 
 /// Removes the directories whose processes are gone. One that cannot be removed, such as another user's, stays.
@@ -84,7 +94,7 @@ fn remove_left_over(base: &Path) {
         if !is_named_so || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        if let Some(_locked) = lock(&entry.path(), FlockOperation::NonBlockingLockExclusive) {
+        if let Ok(_locked) = lock(&entry.path(), FlockOperation::NonBlockingLockExclusive) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }

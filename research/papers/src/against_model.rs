@@ -4,6 +4,8 @@
 use crate::Reproduction;
 use crate::published::Fault;
 use crate::simulated::{OPTERON, duration_ns, hardware, lock_name, speedup, workload};
+use anyhow::Context as _;
+use compare::statistics::spread;
 use curve::{Curve, Series};
 use model::{Handover, LockModel, Service, Variant};
 use report::{Cell, Column, Table};
@@ -91,8 +93,7 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
         });
         let mut simulated = speedup(&sweep(&setups, progress)?, "ticket", "counter")?;
         let mut model = costs.model(think as f64).curve("model", CORES)?;
-        let mut errors = errors(&model, &simulated);
-        errors.sort_by(f64::total_cmp);
+        let errors = spread(&errors(&model, &simulated)).context("they have cores in common")?;
         table.row([
             Cell::from(figure),
             Cell::from(section),
@@ -104,8 +105,8 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
             Cell::from(model.peak().map(|peak| peak.cores)),
             Cell::from(simulated.collapse_cores()),
             Cell::from(model.collapse_cores()),
-            Cell::from(errors[errors.len() / 2]),
-            Cell::from(errors[errors.len() - 1]),
+            Cell::from(errors.median),
+            Cell::from(errors.high),
         ]);
         let (plot, label) = match figure {
             "fig8" => (&mut plots[0], format!("{think} cycles of think time")),
@@ -116,7 +117,7 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
         plot.curves.extend([simulated, model]);
     }
     Ok(Reproduction {
-        title: "Figs. 8 and 9: the simulator against the model with the simulator's own c",
+        variant: None, title: "Figs. 8 and 9: the simulator against the model with the simulator's own c",
         table,
         plots,
         notes: vec![
@@ -184,6 +185,7 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
         plots[0].curves.extend([predicted, simulated]);
     }
     Ok(Reproduction {
+        variant: None,
         title: "From a profile on two simulated cores to 48",
         table,
         plots,

@@ -94,7 +94,7 @@ pub(crate) fn by_source(scores: &[Score]) -> Reproduction {
         ]);
     }
     Reproduction {
-        title: "Published claims by source: how many are met, and what is believed to be lacking for the rest",
+        variant: None, title: "Published claims by source: how many are met, and what is believed to be lacking for the rest",
         table,
         plots: Vec::new(),
         notes: vec![
@@ -114,7 +114,7 @@ pub(crate) fn by_source(scores: &[Score]) -> Reproduction {
                  which anything without an effect agrees.",
                 100.0 * FITTED_WITHIN
             ),
-            "Rows without a published figure and forecasts of measured curves (lock-study, across-locks) are not counted.".into(),
+            "Rows without a published figure and forecasts of measured curves (lock-study) are not counted.".into(),
         ],
         faults: Vec::new(),
         scores: Vec::new(),

@@ -67,6 +67,7 @@ pub(crate) fn fig3(variant: Variant) -> anyhow::Result<Reproduction> {
         ]);
     }
     Ok(Reproduction {
+        variant: None,
         title: "Fig. 3: critical sections of the paper's benchmarks on one core",
         table,
         plots: Vec::new(),
@@ -198,6 +199,7 @@ fn sweep_of_loads(
     }
     notes.push(form(variant)?);
     Ok(Reproduction {
+        variant: None,
         title,
         table,
         plots: vec![series],

@@ -150,6 +150,7 @@ pub(crate) fn fixed_back_off(progress: &dyn Progress) -> anyhow::Result<Reproduc
         100.0 / PAR_WITHIN
     ));
     Ok(Reproduction {
+        variant: None,
         title: "Fixed constants of back-off: small ones on many cores, large ones on few, simulated",
         table,
         plots: Vec::new(),

@@ -222,6 +222,7 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
         ]);
     }
     Ok(Reproduction {
+        variant: None,
         title: "Buckets of the futex table: few and many, with and without their lock, simulated",
         table,
         plots: Vec::new(),

@@ -3,7 +3,7 @@
 use crate::Reproduction;
 use crate::published::{Improvement, improvement, improvement_in};
 use crate::simulated::{EIGHTY_CORES, hardware, lock_name, workload};
-use crate::think_time::{median, percent_at_busiest, seeded, think_for_percent};
+use crate::think_time::{median, seeded, think_for_percent};
 use crate::verdict::{FACTOR_WITHIN, SIMULATOR, Score, TALK, Verdict, is_as_printed};
 use anyhow::Context as _;
 use locks::catalogue::{self, Lock, Visitor};
@@ -53,6 +53,14 @@ impl Row {
         Self { what, published, simulated, score: Some(score) }
     }
 
+    /// The same, where a share of the time, percent, is fitted.
+    fn unless_by_share(mut self, percent: f64) -> Self {
+        if let Some(score) = &mut self.score {
+            score.verdict = score.verdict.unless_by_share(self.published, percent, FACTOR_WITHIN);
+        }
+        self
+    }
+
     fn of_ratio(what: String, change: &str, gain: &Improvement, simulated: f64) -> Self {
         let published = gain.ratio();
         let verdict = Verdict::of_change(published, simulated, FACTOR_WITHIN);
@@ -77,7 +85,7 @@ fn lockref(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<([Row
     let runs = seeded(&setups, SEEDS, progress)?;
     let ratio = |pair: &[SeededRuns]| pair[1].point().value / pair[0].point().value;
     let gain = improvement("lockref")?;
-    let share = percent_at_busiest(runs[0].median());
+    let share = fit.reached_percent;
     let what = "jobs, lockref over the lock beside the count";
     let own = Row::of_ratio(format!("{what}, the workload's own think time"), "", &gain, ratio(&runs[2..]));
     let rows = [
@@ -88,7 +96,7 @@ fn lockref(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<([Row
             Verdict::of_fit(published.value, share),
             is_as_printed(&published.text, share),
         ),
-        Row::of_ratio(what.into(), "lockref", &gain, ratio(&runs[..2])),
+        Row::of_ratio(what.into(), "lockref", &gain, ratio(&runs[..2])).unless_by_share(published.value),
         Row { score: None, ..own },
     ];
     let note = format!(
@@ -193,6 +201,7 @@ pub(crate) fn kernel_changes(progress: &dyn Progress) -> anyhow::Result<Reproduc
         ]);
     }
     Ok(Reproduction {
+        variant: None,
         title: "Changes to Linux of 2013 and 2014, 8 sockets x 10 cores, simulated",
         table,
         plots: Vec::new(),

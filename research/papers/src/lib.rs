@@ -34,16 +34,15 @@ use session::progress::Progress;
 use std::collections::BTreeMap;
 use verdict::Score;
 
-/// Computes a figure; a fitted c is fitted anew under the variant of the model.
-type Compute = fn(Variant, &dyn Progress) -> anyhow::Result<Reproduction>;
-
 /// How a figure is computed.
 #[derive(Debug, Clone, Copy)]
 enum How {
-    /// By itself; it judges no published claim.
-    Alone(Compute),
-    /// By itself; its claims are counted by source.
-    Judged(Compute),
+    /// By the model, under a variant of it, under which a fitted c is fitted anew.
+    Model(fn(Variant) -> anyhow::Result<Reproduction>),
+    /// By simulation.
+    Simulated(fn(&dyn Progress) -> anyhow::Result<Reproduction>),
+    /// From published curves alone.
+    Published(fn() -> anyhow::Result<Reproduction>),
     /// From the judged claims of all other figures.
     BySource,
 }
@@ -56,139 +55,161 @@ pub struct Figure {
     /// What it is, in one line.
     pub summary: &'static str,
     how: How,
+    /// Its claims are counted by source.
+    is_judged: bool,
 }
 
 /// Everything that is reproduced.
-pub static FIGURES: [Figure; 26] = [
+pub static FIGURES: [Figure; 25] = [
     Figure {
         name: "fig3",
         summary: "Critical sections of four benchmarks on one core, recomputed from their own rows",
-        how: How::Alone(|variant, _| figures::fig3(variant)),
+        how: How::Model(figures::fig3),
+        is_judged: false,
     },
     Figure {
         name: "fig8",
         summary: "The model's curves by think time",
-        how: How::Alone(|variant, _| figures::fig8(variant)),
+        how: How::Model(figures::fig8),
+        is_judged: false,
     },
     Figure {
         name: "fig9",
         summary: "The model's curves by the length of the section, at one share of the time",
-        how: How::Alone(|variant, _| figures::fig9(variant)),
+        how: How::Model(figures::fig9),
+        is_judged: false,
     },
     Figure {
         name: "claims",
         summary: "Every claim of collapse_claims.csv: met or missed by the model, and by how much",
-        how: How::Judged(|variant, _| claims::reproduce(variant)),
+        how: How::Model(claims::reproduce),
+        is_judged: true,
     },
     Figure {
         name: "fig2",
         summary: "The ticket lock in four benchmarks, simulated",
-        how: How::Judged(|_, progress| simulated::fig2(progress)),
+        how: How::Simulated(simulated::fig2),
+        is_judged: true,
     },
     Figure {
         name: "fig10",
         summary: "Locks around 4 shared lines, simulated",
-        how: How::Judged(|_, progress| simulated::fig10(progress)),
+        how: How::Simulated(simulated::fig10),
+        is_judged: true,
     },
     Figure {
         name: "fig11",
         summary: "Cycles to acquire and release a lock, of an atomic increment, and of the queued lock's release, simulated",
-        how: How::Judged(|_, progress| lock_cost::lock_cost(progress)),
+        how: How::Simulated(lock_cost::lock_cost),
+        is_judged: true,
     },
     Figure {
         name: "fig12",
         summary: "The ticket lock and MCS in four benchmarks, simulated",
-        how: How::Judged(|_, progress| simulated::fig12(progress)),
+        how: How::Simulated(simulated::fig12),
+        is_judged: true,
     },
     Figure {
         name: "contention",
         summary: "Every row of the 2014 talk's contention tables, simulated",
-        how: How::Judged(|_, progress| contention::contention(progress)),
+        how: How::Simulated(contention::contention),
+        is_judged: true,
     },
     Figure {
         name: "model",
         summary: "Figs. 8 and 9 simulated, against the model with the simulator's own c",
-        how: How::Alone(|_, progress| against_model::figs_8_and_9(progress)),
+        how: How::Simulated(against_model::figs_8_and_9),
+        is_judged: false,
     },
     Figure {
         name: "self-tuning",
         summary: "Back-off that tunes itself, simulated",
-        how: How::Alone(|_, progress| stability::self_tuning(progress)),
+        how: How::Simulated(stability::self_tuning),
+        is_judged: false,
     },
     Figure {
         name: "fixed-back-off",
         summary: "Fixed constants of back-off on few and on many cores, simulated",
-        how: How::Judged(|_, progress| fixed_back_off::fixed_back_off(progress)),
+        how: How::Simulated(fixed_back_off::fixed_back_off),
+        is_judged: true,
     },
     Figure {
         name: "retries",
         summary: "Coherence traffic of the ticket lock against MCS, simulated",
-        how: How::Alone(|_, progress| fserver::retries(progress)),
+        how: How::Simulated(fserver::retries),
+        is_judged: false,
     },
     Figure {
         name: "aim7",
         summary: "AIM7 fserver before and after its open files' lock became MCS, with its other locks, and its mixes with back-off, simulated",
-        how: How::Judged(|_, progress| fserver::aim7(progress)),
+        how: How::Simulated(fserver::aim7),
+        is_judged: true,
     },
     Figure {
         name: "kernel-changes",
         summary: "lockref and the queued reader-writer lock against what they replaced, simulated",
-        how: How::Judged(|_, progress| kernel_changes::kernel_changes(progress)),
+        how: How::Simulated(kernel_changes::kernel_changes),
+        is_judged: true,
     },
     Figure {
         name: "exim-mounts",
         summary: "Exim's collapse from 40 to 48 cores at the mount table's lock, with the published profile's think time, simulated",
-        how: How::Judged(|_, progress| exim_mounts::exim_mounts(progress)),
+        how: How::Simulated(exim_mounts::exim_mounts),
+        is_judged: true,
     },
     Figure {
         name: "batching",
         summary: "Exim's sections one by one and in batches, simulated",
-        how: How::Alone(|_, progress| relief::batching(progress)),
+        how: How::Simulated(relief::batching),
+        is_judged: false,
     },
     Figure {
         name: "next-lock",
         summary: "Two locks in series, of which the first is relieved, simulated",
-        how: How::Alone(|_, progress| relief::next_lock(progress)),
+        how: How::Simulated(relief::next_lock),
+        is_judged: false,
     },
     Figure {
         name: "instability",
         summary: "Short and long runs near the collapse, simulated",
-        how: How::Alone(|_, progress| stability::instability(progress)),
+        how: How::Simulated(stability::instability),
+        is_judged: false,
     },
     Figure {
         name: "sleeping",
         summary: "Linux's rw_semaphore without and with stealing and spinning, and a mutex in its place, simulated",
-        how: How::Judged(|_, progress| sleeping::sleeping(progress)),
+        how: How::Simulated(sleeping::sleeping),
+        is_judged: true,
     },
     Figure {
         name: "tm",
         summary: "Sections as transactions: a microkernel's messages, counters, look-ups, simulated",
-        how: How::Judged(|_, progress| transactions::tm(progress)),
+        how: How::Simulated(transactions::tm),
+        is_judged: true,
     },
     Figure {
         name: "end-to-end",
         summary: "A prediction for 48 simulated cores from a profile of two",
-        how: How::Alone(|_, progress| against_model::end_to_end(progress)),
+        how: How::Simulated(against_model::end_to_end),
+        is_judged: false,
     },
     Figure {
         name: "futex-hash",
         summary: "Waits and wake-ups in tables of few and of many buckets, simulated",
-        how: How::Judged(|_, progress| futex_hash::futex_hash(progress)),
+        how: How::Simulated(futex_hash::futex_hash),
+        is_judged: true,
     },
     Figure {
         name: "lock-study",
         summary: "Curves of forty programs under 28 locks, cut short and extrapolated",
-        how: How::Alone(|_, _| lock_study::lock_study()),
-    },
-    Figure {
-        name: "across-locks",
-        summary: "The other locks in the same programs, from glibc's curve alone",
-        how: How::Alone(|_, _| lock_study::across_locks()),
+        how: How::Published(lock_study::lock_study),
+        is_judged: false,
     },
     Figure {
         name: "by-source",
         summary: "All judged claims, counted by source: met, met as printed, missed, and what is believed to be lacking",
         how: How::BySource,
+        is_judged: false,
     },
 ];
 
@@ -210,23 +231,30 @@ impl Figure {
         progress: &dyn Progress,
         judged: &mut JudgedClaims,
     ) -> anyhow::Result<Reproduction> {
-        match self.how {
-            How::Alone(compute) => compute(variant, progress),
-            How::Judged(compute) => {
-                let reproduction = compute(variant, progress)?;
-                judged.0.insert(self.name, reproduction.scores.clone());
-                Ok(reproduction)
-            }
+        let mut reproduction = match self.how {
+            How::Model(compute) => compute(variant)?,
+            How::Simulated(compute) => compute(progress)?,
+            How::Published(compute) => compute()?,
             How::BySource => {
                 for figure in &FIGURES {
-                    if matches!(figure.how, How::Judged(_)) && !judged.0.contains_key(figure.name) {
+                    if figure.is_judged && !judged.0.contains_key(figure.name) {
                         figure.reproduce(variant, progress, judged)?;
                     }
                 }
                 let of_figure = |figure: &Figure| judged.0.get(figure.name).into_iter().flatten();
-                Ok(by_source::by_source(&FIGURES.iter().flat_map(of_figure).cloned().collect::<Vec<_>>()))
+                by_source::by_source(&FIGURES.iter().flat_map(of_figure).cloned().collect::<Vec<_>>())
             }
+        };
+        reproduction.variant = self.has_variants().then_some(variant);
+        if self.is_judged {
+            judged.0.insert(self.name, reproduction.scores.clone());
         }
+        Ok(reproduction)
+    }
+
+    /// Whether the model's variant changes it.
+    pub fn has_variants(&self) -> bool {
+        matches!(self.how, How::Model(_) | How::BySource)
     }
 }
 
@@ -239,6 +267,8 @@ pub struct JudgedClaims(BTreeMap<&'static str, Vec<Score>>);
 pub struct Reproduction {
     /// What it is, in one line.
     pub title: &'static str,
+    /// The variant of the model that it is of, if it is the model's.
+    pub variant: Option<Variant>,
     /// Published beside computed, with verdicts.
     pub table: Table,
     /// One plot each; none for a mere table.
@@ -314,11 +344,11 @@ impl Reproduction {
     }
 
     /// Everything for a script.
-    pub fn json(&self, variant: Variant) -> serde_json::Value {
+    pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "title": self.title,
-            "variant": variant.name(),
-            "form": variant.form(),
+            "variant": self.variant.map(Variant::name),
+            "form": self.variant.map(Variant::form),
             "rows": self.table.json(),
             "plots": self.plots,
             "notes": self.notes,

@@ -261,6 +261,7 @@ pub(crate) fn lock_cost(progress: &dyn Progress) -> anyhow::Result<Reproduction>
     }
     let count = |verdict| scores.iter().filter(|score| score.verdict == verdict).count();
     Ok(Reproduction {
+        variant: None,
         title: "Fig. 11 and other costs of a few accesses, simulated, cycles",
         table,
         plots: Vec::new(),

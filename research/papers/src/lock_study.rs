@@ -3,15 +3,12 @@
 //! Each curve's last point is hidden; what `contend extrapolate` says of it is held against it, beside the laws that people
 //! fit by hand.
 
-mod across;
-
+use crate::think_time::median;
 use crate::{Reproduction, published};
 use curve::{COLLAPSE_SHARE, Curve, Point, Provenance, Unit};
 use model::extrapolate::{Law, extrapolate};
 use report::{Cell, Column, Table};
 use std::collections::{BTreeMap, BTreeSet};
-
-pub(crate) use across::across_locks;
 
 /// The points that are shown, and the one that is asked for.
 const CASES: [(&[u32], u32); 4] = [(&[1, 2, 4], 8), (&[1, 2, 4], 6), (&[1, 2, 4, 6], 8), (&[1, 2], 4)];
@@ -86,7 +83,7 @@ pub(crate) fn lock_study() -> anyhow::Result<Reproduction> {
                     Method::Stays => "stays as it is".to_owned(),
                 }),
                 Cell::from(outcomes.len()),
-                Cell::from(median(all().map(|outcome| (outcome.said / outcome.truth - 1.0).abs()).collect())),
+                Cell::from(median(all().map(|outcome| (outcome.said / outcome.truth - 1.0).abs()))),
                 Cell::from(share(all(), |outcome| Some(outcome.ln_error() > FAR.ln()))),
                 Cell::from(share(all(), |outcome| Some(outcome.collapse_is_right()))),
                 Cell::from(share(all(), in_band)),
@@ -95,7 +92,7 @@ pub(crate) fn lock_study() -> anyhow::Result<Reproduction> {
         }
     }
     Ok(Reproduction {
-        title: "Programs under 28 locks on 64 cores, extrapolated from the first nodes",
+        variant: None, title: "Programs under 28 locks on 64 cores, extrapolated from the first nodes",
         table,
         plots: Vec::new(),
         notes: vec![
@@ -138,15 +135,6 @@ fn share<'a>(
 ) -> Option<f64> {
     let said: Vec<bool> = outcomes.filter_map(is).collect();
     (!said.is_empty()).then(|| said.iter().filter(|&&holds| holds).count() as f64 / said.len() as f64)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        count if count % 2 == 1 => values[count / 2],
-        count => f64::midpoint(values[count / 2 - 1], values[count / 2]),
-    }
 }
 
 fn outcome(curve: &Curve, shown: &[u32], asked: u32, method: Method) -> Option<Outcome> {

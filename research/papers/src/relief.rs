@@ -56,7 +56,7 @@ pub(crate) fn batching(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
         }
     }
     Ok(Reproduction {
-        title: "Exim's sections one by one and in two batches, simulated",
+        variant: None, title: "Exim's sections one by one and in two batches, simulated",
         table,
         plots: vec![plot],
         notes: vec![
@@ -124,6 +124,7 @@ pub(crate) fn next_lock(progress: &dyn Progress) -> anyhow::Result<Reproduction>
         ]);
     }
     Ok(Reproduction {
+        variant: None,
         title: "Two locks in series, the first relieved and the second a ticket lock, 8 sockets x 10 cores, simulated",
         table,
         plots: Vec::new(),

@@ -125,7 +125,7 @@ pub(crate) fn fig2(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         plots.push(plot);
     }
     Ok(Reproduction {
-        title: "Fig. 2: the ticket lock collapses, simulated",
+        variant: None, title: "Fig. 2: the ticket lock collapses, simulated",
         table,
         plots,
         notes: vec![
@@ -168,7 +168,7 @@ pub(crate) fn fig12(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     }
     claims_of_all(&mut tally, &mut table, &claims, &ratios);
     Ok(Reproduction {
-        title: "Fig. 12: ticket lock and MCS, simulated",
+        variant: None, title: "Fig. 12: ticket lock and MCS, simulated",
         table,
         plots,
         notes: vec![
@@ -262,6 +262,7 @@ pub(crate) fn fig10(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         });
     }
     Ok(Reproduction {
+        variant: None,
         title: "Fig. 10: locks around 4 shared lines, simulated",
         table,
         plots: vec![plot],
@@ -539,7 +540,10 @@ impl Tally {
         let is_number = !matches!(answer, Answer::Ordering(..));
         let ratio = claim.number().filter(|_| is_number).map(|published| value / published);
         let fitted = (claim.benchmark.as_str(), claim.claim.as_str()) == FITTED;
-        let verdict = if fitted { Verdict::Fitted } else { verdict };
+        let verdict = match claim.number().filter(|_| fitted) {
+            Some(published) => Verdict::of_fit(published, value),
+            None => verdict,
+        };
         let lacking = if verdict == Verdict::Missed { lacking(claim) } else { None };
         self.verdicts.push(verdict);
         if workload != NOT_COUNTED {

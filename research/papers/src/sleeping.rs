@@ -79,7 +79,7 @@ pub(crate) fn sleeping(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
     let plots = plots(&measured[..curves])?;
     let count = |verdict| scores.iter().filter(|score| score.verdict == verdict).count();
     Ok(Reproduction {
-        title: "Linux's rw_semaphore in its forms and a mutex in its place, 80 cores, simulated",
+        variant: None, title: "Linux's rw_semaphore in its forms and a mutex in its place, 80 cores, simulated",
         table,
         plots,
         notes: vec![

@@ -1,8 +1,10 @@
 //! Back-off that tunes itself, and how a lock falls into its collapsed state, simulated.
 
 use crate::Reproduction;
-use crate::published::Fault;
+use crate::published::{self, Fault};
 use crate::simulated::{EIGHTY_CORES, OPTERON, hardware, lock_name, throughput, workload};
+use anyhow::Context as _;
+use compare::statistics::spread;
 use curve::Series;
 use locks::CYCLES_PER_WAITER;
 use report::{Cell, Column, Table};
@@ -66,7 +68,14 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
             plots.push(plot);
         }
     }
+    let plateaus = published::back_off_plateaus()?;
+    let relative = plateaus.iter().filter_map(|plateau| {
+        let ticket = plateau.vanilla_low? + plateau.vanilla_high?;
+        Some((plateau.backoff_low? + plateau.backoff_high?) / ticket)
+    });
+    let published = spread(&relative.collect::<Vec<_>>()).context("aim7_backoff.csv has plateaus")?;
     Ok(Reproduction {
+        variant: None,
         title: "Back-off that tunes itself, simulated",
         table,
         plots,
@@ -75,7 +84,10 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
                 "Think time is four times the section, so that all cores wait. The fixed constant is the lock's default, \
                  {CYCLES_PER_WAITER} cycles a waiter."
             ),
-            "Published for AIM7 on 80 cores (aim7_backoff.csv): from 0.55 to 1.6 of the ticket lock's plateau, wild swings in several workloads.".into(),
+            format!(
+                "Published for AIM7 on 80 cores (aim7_backoff.csv), in the middle of the plateaus: {:.2} to {:.2} of the ticket lock's, wild swings in several workloads.",
+                published.low, published.high
+            ),
         ],
         faults: vec![Fault(15)],
         scores: Vec::new(),
@@ -122,23 +134,18 @@ pub(crate) fn instability(progress: &dyn Progress) -> anyhow::Result<Reproductio
     let one = Setup { duration_ns: 16_000_000, ..Setup::new(&hardware, exim, lock_name("ticket")) };
     let of_one_core = sweep(&[one], progress)?[0].acquisition_rate();
     for (setups, runs) in setups.chunks(SEEDS as usize).zip(measured.chunks(SEEDS as usize)) {
-        let mut rates = runs.iter().map(SimulatedRun::acquisition_rate).collect::<Vec<_>>();
-        rates.sort_by(f64::total_cmp);
+        let rates = runs.iter().map(SimulatedRun::acquisition_rate).collect::<Vec<_>>();
         let unhindered = of_one_core * f64::from(setups[0].cores);
         let fallen = rates.iter().filter(|&&rate| rate < curve::COLLAPSE_SHARE * unhindered).count();
         table.row([
             Cell::from(setups[0].cores),
             Cell::from(setups[0].duration_ns / 1_000_000),
-            Cell::from(report::Spread {
-                low: rates[0],
-                median: rates[rates.len() / 2],
-                high: rates[rates.len() - 1],
-            }),
+            spread(&rates).map_or(Cell::Missing, Cell::from),
             Cell::from(fallen),
         ]);
     }
     Ok(Reproduction {
-        title: "Near the collapse a run may stand for a while before it falls, simulated (exim, ticket)",
+        variant: None, title: "Near the collapse a run may stand for a while before it falls, simulated (exim, ticket)",
         table,
         plots: Vec::new(),
         notes: vec![

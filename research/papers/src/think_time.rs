@@ -1,6 +1,7 @@
 //! Think times for which a lock takes its published share of the time, and runs over several seeds.
 
 use anyhow::Context as _;
+use compare::statistics::spread;
 use session::progress::Progress;
 use simulate::{SeededRuns, Setup, SimulatedRun, sweep};
 use simulator::LockCounts;
@@ -24,7 +25,7 @@ pub(crate) struct ThinkFit {
     pub(crate) cycles: f64,
     /// Percent of the threads' time at the lock: looked for, and reached with it.
     published_percent: f64,
-    reached_percent: f64,
+    pub(crate) reached_percent: f64,
 }
 
 impl ThinkFit {
@@ -57,11 +58,9 @@ pub(crate) fn think_for_percent<'a>(
     Ok(ThinkFit { cycles, published_percent: percent, reached_percent: percent_with(cycles)? })
 }
 
-/// The value in the middle; NaN of none.
+/// The median; NaN of none.
 pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut sorted = values.collect::<Vec<_>>();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    spread(&values.collect::<Vec<_>>()).map_or(f64::NAN, |spread| spread.median)
 }
 
 /// Runs each of the setups with each of so many seeds.

@@ -50,9 +50,9 @@ impl Verdict {
     }
 
     /// A ratio of two throughputs. A published change is met by a change in the same direction whose logarithm is the published one's
-    /// within [`FACTOR_WITHIN`], and whose ratio is within `factor` of it; where nothing is published to change, nothing may.
+    /// within [`FACTOR_WITHIN`], and whose ratio is within `factor` of it; where nothing is published to change, or less than [`ORDERED_BY`], nothing may.
     pub(crate) fn of_change(published: f64, computed: f64, factor: f64) -> Self {
-        if published == 1.0 {
+        if within(published, 1.0, 1.0 + ORDERED_BY) {
             return if within(computed, 1.0, PAR_WITHIN) { Self::NoChange } else { Self::Missed };
         }
         let size = computed.ln() / published.ln();
@@ -76,6 +76,14 @@ impl Verdict {
     /// A number that something is fitted to; missed where the fit does not come within [`FITTED_WITHIN`] of it.
     pub(crate) fn of_fit(published: f64, reached: f64) -> Self {
         if (reached / published - 1.0).abs() <= FITTED_WITHIN { Self::Fitted } else { Self::Missed }
+    }
+
+    /// The same of a change, where a share of the time that is fitted, percent, allows a factor that would be met by itself.
+    pub(crate) fn unless_by_share(self, published: f64, percent: f64, factor: f64) -> Self {
+        match Self::of_change(published, 1.0 / (1.0 - percent / 100.0), factor) {
+            Self::Met => self.given_by_input(),
+            _ => self,
+        }
     }
 
     /// The same, where met is no more than consistent.
@@ -218,6 +226,7 @@ mod tests {
         assert_eq!(Verdict::of_change(9.0, 17.0, 1.5), Missed, "too much of it");
         assert_eq!(Verdict::of_change(1.0, 1.03, 1.25), NoChange);
         assert_eq!(Verdict::of_change(1.0, 1.2, 1.25), Missed);
+        assert_eq!(Verdict::of_change(1.005, 1.0, 1.25), NoChange, "a change too small to be one");
         assert_eq!(Verdict::of_change(1.5, f64::NAN, 1.25), Missed);
     }
 
@@ -263,6 +272,13 @@ mod tests {
         assert_eq!(bound_holds(&claim("critical_section_cycles_above_44"), 20.0), None);
         assert!(is_more(1.02) && !is_more(1.0) && !is_more(1.009) && !is_more(f64::NAN));
         assert!(is_less(0.98) && !is_less(0.999) && !is_less(1.0) && !is_less(f64::NAN));
+    }
+
+    #[test]
+    fn what_a_fitted_share_gives_by_itself_is_consistent() {
+        assert_eq!(Met.unless_by_share(8.0, 84.0, 1.5), Verdict::Consistent);
+        assert_eq!(Met.unless_by_share(8.0, 50.0, 1.5), Met, "the share allows 2");
+        assert_eq!(Missed.unless_by_share(8.0, 84.0, 1.5), Missed);
     }
 
     #[test]

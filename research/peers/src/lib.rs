@@ -30,7 +30,6 @@ mod crates;
 #[cfg(any(peer_ck, peer_tbb, peer_absl, peer_nsync))]
 mod foreign;
 mod glibc;
-mod semaphore;
 mod standard;
 
 use workloads::exclusion::Exclusion;
@@ -130,12 +129,6 @@ peers! {
     }
     "posix-rwlock" of "glibc", glibc::RwLock {
         same_as: Some("rw"), blocks: true, shared: true, called: true, missing: None,
-    }
-    "posix-semaphore" of "glibc", semaphore::Posix {
-        same_as: None, blocks: true, shared: false, called: true, missing: None,
-    }
-    "sysv-semaphore" of "the kernel", semaphore::SystemV {
-        same_as: None, blocks: true, shared: false, called: true, missing: None,
     }
     "std-mutex" of "std", standard::Mutex {
         same_as: Some("futex"), blocks: true, shared: false, called: false, missing: None,

@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -83,7 +83,10 @@ impl Server {
             (directory.join("users"), users),
             (configuration.clone(), configuration_text(directory, user, port)),
         ] {
-            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            // Exim's user reads them, whatever the umask.
+            fs::write(&path, text)
+                .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o644)))
+                .with_context(|| format!("cannot write {}", path.display()))?;
         }
         let output = fs::File::create(directory.join("output"))?;
         let mut command = Command::new(program);
@@ -179,7 +182,10 @@ pub(super) fn end_processes_of(directory: &Path) -> usize {
     let is_of = |process: &procfs::process::Process| {
         process.pid() != std::process::id() as i32
             && process.stat().is_ok_and(|stat| stat.state != 'Z')
-            && process.cmdline().is_ok_and(|words| words.iter().any(|word| word.starts_with(&named)))
+            && process.cmdline().is_ok_and(|words| {
+                let is_exim = words.first().is_some_and(|program| program.contains("exim"));
+                is_exim && words.iter().any(|word| word.starts_with(&named))
+            })
     };
     let ours: Vec<_> = processes.filter(is_of).collect();
     for process in &ours {

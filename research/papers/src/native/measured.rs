@@ -2,7 +2,7 @@
 
 use super::{Planned, contention, faults_of, fserver, planned};
 use crate::Reproduction;
-use crate::verdict::{CORES_WITHIN, FACTOR_WITHIN, Verdict, bound_holds, is_as_printed};
+use crate::verdict::{CORES_WITHIN, FACTOR_WITHIN, Verdict};
 use anyhow::Context as _;
 use report::{Cell, Column, Table};
 use session::ensure_usage;
@@ -59,7 +59,7 @@ fn lines(source: impl Read) -> anyhow::Result<Vec<(u64, Measured)>> {
     );
     let names = COLUMNS.join(",");
     let is_read = |text: &[u8]| !text.trim_ascii().is_empty() && !text.starts_with(b"#");
-    let all = (1..).zip(bytes.split(|&byte| byte == b'\n'));
+    let all = (1..).zip(bytes.split(|&byte| matches!(byte, b'\n' | b'\r')));
     let mut read = all.filter(|(_, text)| is_read(text));
     let columns = read.next().and_then(|(_, text)| fields(text).ok()).unwrap_or_default();
     let has_once = |name: &&str| columns.iter().filter(|column| column == name).count() == 1;
@@ -124,9 +124,6 @@ pub fn against(source: impl Read) -> anyhow::Result<Reproduction> {
         rows += 1;
         met += usize::from(verdict == Verdict::Met);
         faults.extend_from_slice(faults_of(claim));
-        // A bound is no number that a measured one could round to.
-        let is_printed =
-            |number: f64| bound_holds(claim, number).is_none() && is_as_printed(&claim.value, number);
         let [benchmark, lock, name] = names;
         table.row([
             Cell::from(benchmark),
@@ -135,11 +132,12 @@ pub fn against(source: impl Read) -> anyhow::Result<Reproduction> {
             Cell::from(&*claim.value),
             Cell::from(&*measured.value),
             Cell::from(number.zip(claim.number()).map(|(number, published)| number / published)),
-            Cell::from(if number.is_some_and(is_printed) { "yes" } else { "" }),
+            Cell::from(if number.is_some_and(|number| planned.is_as_printed(number)) { "yes" } else { "" }),
             Cell::from(verdict),
         ]);
     }
     Ok(Reproduction {
+        variant: None,
         title: "Measured values against the published claims",
         table,
         plots: Vec::new(),

@@ -108,7 +108,19 @@ fn change(text: &str) -> Result<String, String> {
 
 /// All changes as one; none if none is asked for.
 fn together(changes: &[String]) -> anyhow::Result<Option<Change>> {
-    if changes.is_empty() { Ok(None) } else { advice::change(&changes.join(",")).map(Some) }
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let change = advice::change(&changes.join(","))?;
+    ensure_usage!(change != Change::NONE, "--what-if {} changes nothing", changes.join(","));
+    if let (Some(lock), Some(_)) = (&change.lock, change.reads) {
+        ensure_usage!(
+            lock.shared,
+            "--what-if: {} is no lock for readers, so that no section can be read under it: leave reads, or name such a lock, as rw",
+            lock.name
+        );
+    }
+    Ok(Some(change))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

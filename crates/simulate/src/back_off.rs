@@ -96,7 +96,6 @@ pub fn table(swept: &[(u64, Vec<SeededRuns>)]) -> Table {
     for ((cycles, of_cores), shares) in swept.iter().zip(shares(swept)) {
         for (runs, share) in of_cores.iter().zip(shares) {
             let run = runs.median();
-            let operations = run.run.operations().max(1) as f64;
             let default = (*cycles == CYCLES_PER_WAITER).then_some("the default");
             let notes: Vec<_> = default.into_iter().chain(runs.note()).collect();
             table.row([
@@ -104,7 +103,7 @@ pub fn table(swept: &[(u64, Vec<SeededRuns>)]) -> Table {
                 run.cores.into(),
                 runs.throughput_cell(),
                 share.into(),
-                (run.report.all_lines.all_misses() as f64 / operations).into(),
+                run.per_operation(run.report.all_lines.all_misses()).into(),
                 notes.join(", ").into(),
             ]);
         }

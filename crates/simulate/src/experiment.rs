@@ -188,8 +188,8 @@ pub fn run_table(measured: &[SeededRuns]) -> Table {
             Cell::from(one.run.counts.len()),
             runs.throughput_cell(),
             Cell::from(one.run.elapsed_ns as f64 / operations.max(1.0)),
-            Cell::from(lines.all_misses() as f64 / operations.max(1.0)),
-            Cell::from(lines.home_waits as f64 / operations.max(1.0)),
+            Cell::from(one.per_operation(lines.all_misses())),
+            Cell::from(one.per_operation(lines.home_waits)),
             Cell::from(one.fairness()),
             runs.note().into(),
         ]);

@@ -170,6 +170,12 @@ impl SimulatedRun {
         least as f64 / most.max(1) as f64
     }
 
+    /// So many events of the whole simulation, in which the warm-up and what follows the end are, to an operation.
+    pub fn per_operation(&self, events: u64) -> f64 {
+        let counted = (self.run.elapsed_ns as f64 / self.report.elapsed_ns.max(1) as f64).min(1.0);
+        events as f64 * counted / self.run.operations().max(1) as f64
+    }
+
     /// What so many picoseconds of threads are of the time of all, 0 to 1.
     pub fn share_of_time(&self, ps: u64) -> f64 {
         let all_ps = self.report.elapsed_ns as f64 * PS_PER_NS as f64 * self.run.counts.len() as f64;

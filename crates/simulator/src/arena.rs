@@ -118,8 +118,9 @@ impl SimulatedMemory {
             self.open_home = Some(home);
         }
         let offset = self.top.next_multiple_of(layout.align());
-        self.top = offset + layout.size().max(1);
-        assert!(self.top <= HEAP_BYTES, "a simulation uses more than {} MiB", HEAP_BYTES >> 20);
+        let top = offset + layout.size().max(1);
+        assert!(top <= HEAP_BYTES, "a simulation uses more than {} MiB", HEAP_BYTES >> 20);
+        self.top = top;
         offset
     }
 

@@ -155,9 +155,9 @@ impl Hardware {
             broadcasts: coherence.probes == Probes::Broadcast,
             resolves_locally: coherence.resolves_locally,
             holds_until_completion: coherence.holds_until_completion,
-            hit: costs.time(&coherence.hit).unwrap_or_else(|| costs.cycles(HIT_CYCLES)),
-            atomic: costs.time(&coherence.atomic).unwrap_or_else(|| costs.cycles(ATOMIC_CYCLES)),
-            // Polls take time, or a waiter would poll for ever at one instant.
+            // Each takes time, or a thread would go on for ever at one instant.
+            hit: costs.time(&coherence.hit).unwrap_or_else(|| costs.cycles(HIT_CYCLES)).max(1),
+            atomic: costs.time(&coherence.atomic).unwrap_or_else(|| costs.cycles(ATOMIC_CYCLES)).max(1),
             pause: costs.time(&coherence.pause).unwrap_or_else(|| costs.cycles(PAUSE_CYCLES)).max(1),
             local_transfer,
             local_read,

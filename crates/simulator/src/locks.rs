@@ -134,11 +134,11 @@ impl Holders {
             wrong.extend(&self.shared);
             self.exclusive = Some(by.thread);
         }
-        self.waiters = self.waiters.saturating_sub(1);
+        self.waiters -= u32::from(by.since.is_some());
         let counts = &mut self.counts;
         counts.acquisitions += 1;
         counts.contended += u64::from(by.met_others);
-        counts.wait_ps += now - by.since;
+        counts.wait_ps += by.since.map_or(0, |since| now - since);
         if self.last_core != NOBODY && self.last_core != by.core {
             counts.from_other_core += 1;
         }
@@ -168,8 +168,8 @@ impl Holders {
 pub(crate) struct Acquirer {
     pub(crate) thread: u32,
     pub(crate) core: u32,
-    /// When it announced that.
-    pub(crate) since: Time,
+    /// When it announced that, if it did.
+    pub(crate) since: Option<Time>,
     /// The lock was held then, or a thread was waiting.
     pub(crate) met_others: bool,
 }

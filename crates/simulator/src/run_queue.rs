@@ -348,6 +348,15 @@ impl RunQueue {
         if self.ready == 0 {
             return false;
         }
+        if let Some(Realtime { thread, priority }) = self.realtime {
+            // It goes behind the others of its priority.
+            let leaves = self.realtime_waiting.front().is_some_and(|first| first.priority >= priority);
+            if leaves {
+                self.realtime = None;
+                self.add_realtime(thread, priority, false, now);
+            }
+            return leaves;
+        }
         self.count(now);
         let average = self.mean();
         if let Some(running) = self.running.as_mut().filter(|running| running.ran <= average) {

@@ -438,6 +438,12 @@ impl Scheduler {
         }
     }
 
+    /// A thread's wait is over: its timeout is of no wait that follows.
+    pub(crate) fn end_wait(&mut self, thread: u32) {
+        let waited = &mut self.threads[thread as usize];
+        waited.wait = waited.wait.wrapping_add(1);
+    }
+
     /// A wait's timeout is reached.
     pub(crate) fn timed_out(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32, wait: u32) {
         let waiting = &mut self.threads[thread as usize];

@@ -6,7 +6,7 @@ mod common;
 use common::{M, count, hardware, hardware_with, with_slices};
 use contend_simulator::report::LineCounts;
 use contend_simulator::{Distance, Options, PS_PER_NS, Simulation};
-use machine::{Clock, Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
+use machine::{Clock, Event, Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
 use std::sync::atomic::AtomicU64;
 
 type U64 = <M as Machine>::U64;
@@ -36,6 +36,33 @@ fn misses_are_counted_by_distance() {
     let both = misses(&[1, 4]);
     assert_eq!((by(both, Distance::SameDie), by(both, Distance::OneLink), both.hits), (1, 1, 2));
     assert_eq!((both.all_misses(), both.accesses(), both.home_requests, both.probes), (3, 5, 2, 1));
+}
+
+/// A lock is held while another is taken and given back within it.
+#[test]
+fn of_nested_locks_each_is_held_for_its_own_time() {
+    let (_, report) = Simulation::new(&hardware())
+        .run(|| {
+            let words = [(); 2].map(|()| Placed::<_, M>::new(U64::ZERO, Home::Node(0)));
+            M::run(&Plan::threads(1), &|_| {
+                let [outer, inner] = [&words[0], &words[1]].map(|word| std::ptr::from_ref::<U64>(word) as usize);
+                let hold = |lock: usize, section: &dyn Fn()| {
+                    M::note(Event::Acquiring { lock });
+                    M::note(Event::Acquired { lock, shared: false });
+                    section();
+                    M::note(Event::Releasing { lock, shared: false });
+                };
+                hold(outer, &|| {
+                    M::delay(1_000);
+                    hold(inner, &|| M::delay(10));
+                    M::delay(1_000);
+                });
+            });
+        })
+        .unwrap();
+    let held = report.locks.iter().map(|lock| lock.held_ps).collect::<Vec<_>>();
+    let (most, least) = (held.iter().max().unwrap(), held.iter().min().unwrap());
+    assert!(most > &(50 * least), "{held:?}");
 }
 
 #[test]

@@ -174,6 +174,31 @@ fn to_wait_for_a_thread_without_a_core_is_no_livelock() {
     );
 }
 
+/// Those that wait for a long section poll so often meanwhile that there is nothing but events for its whole length.
+#[test]
+fn to_poll_for_as_long_as_a_section_takes_is_no_livelock() {
+    let options = Options { livelock_events: 1_000, ..Options::default() };
+    let ran = Simulation::new(&hardware()).options(options).run(|| {
+        let word = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
+        M::run(&Plan::threads(4), &|thread| match thread {
+            0 => {
+                M::delay(2_000_000);
+                word.store(2, Release);
+            }
+            _ => {
+                while word.swap(1, Acquire) != 2 {
+                    M::delay(10);
+                }
+            }
+        })
+    });
+    let stopped = ran.map(|(run, _)| run.elapsed_ns);
+    // The first that comes takes the value away from the others, which poll without end then: that is one.
+    let stopped = stopped.expect_err("two threads find nothing");
+    assert_eq!(stopped.reason, Reason::Livelock { events: 1_000 });
+    assert!(stopped.at_ps > 500_000 * 1_000, "not before the section's end: {stopped}");
+}
+
 #[test]
 #[should_panic(expected = "on purpose")]
 fn a_panic_of_a_thread_reaches_the_caller() {

@@ -211,7 +211,8 @@ impl Profile {
         let lock = run.report.locks.first().copied().unwrap_or_default();
         let threads = run.run.counts.len() as u64;
         let section = cycles(lock.held_ps, lock.acquisitions);
-        let whole = cycles(run.run.elapsed_ns * simulator::PS_PER_NS * threads, lock.acquisitions);
+        // Both are of the whole simulation.
+        let whole = cycles(run.report.elapsed_ns * simulator::PS_PER_NS * threads, lock.acquisitions);
         let think = whole - section - cycles(lock.wait_ps, lock.acquisitions);
         Self { section, think, handover: cycles(lock.handover_ps, lock.handovers) }
     }

@@ -122,6 +122,8 @@ pub struct Report {
     pub complete: bool,
     /// What ended it before all were seen.
     pub bound: Option<Bound>,
+    /// Some execution could not be followed to its end, whatever else ended the exploration.
+    pub cut_off: bool,
     /// How long it took.
     pub elapsed: Duration,
     /// The first execution that was wrong.
@@ -246,6 +248,7 @@ fn report_or(
             counts: Counts::default(),
             complete: false,
             bound: None,
+            cut_off: false,
             elapsed,
             counterexample: Some(Counterexample::untold(ReplayTrace::of_no_step(), violation)),
             accesses: session.accesses.take().unwrap_or_default(),
@@ -271,6 +274,7 @@ fn report_or(
         counts,
         complete: bound.is_none() && counterexample.is_none(),
         bound: bound.filter(|_| counterexample.is_none()),
+        cut_off: engine.cut_off(),
         elapsed,
         counterexample,
         accesses: session.accesses.take().unwrap_or_default(),

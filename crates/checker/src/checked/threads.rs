@@ -263,14 +263,30 @@ unsafe impl Machine for Checked {
         let timeout = with_mutated_timeout(session, timeout, site);
         let (first_ordering, change) =
             session.mutated(Operation::Wait, first_ordering, site, is_address::<A::Value>());
-        let (first_read, value) = session.load(address_of(first), first_ordering, site, None);
-        if wanted(change, &mut first_ready)(value) {
-            return Ok(Which::First(A::Value::from_bits(value)));
-        }
+        let mut first_wanted = wanted(change, &mut first_ready);
         let (second_ordering, change) =
             session.mutated(Operation::Wait, second_ordering, site, is_address::<B::Value>());
+        let mut second_wanted = wanted(change, &mut second_ready);
+        if address_of(first) == address_of(second) && first_ordering == second_ordering && !has_timeout(timeout)
+        {
+            // One word: a named wait, as far as the checked machine is concerned.
+            let mut either = |value| first_wanted(value) || second_wanted(value);
+            let (read, value) = session.load(address_of(first), first_ordering, site, Some(&mut either));
+            if first_wanted(value) {
+                return Ok(Which::First(A::Value::from_bits(value)));
+            }
+            if second_wanted(value) {
+                return Ok(Which::Second(B::Value::from_bits(value)));
+            }
+            let what = "waits for another value of a word";
+            return Err(give_up_or_wait(session, timeout, Reads::of(&[read]), site, what));
+        }
+        let (first_read, value) = session.load(address_of(first), first_ordering, site, None);
+        if first_wanted(value) {
+            return Ok(Which::First(A::Value::from_bits(value)));
+        }
         let (second_read, value) = session.load(address_of(second), second_ordering, site, None);
-        if wanted(change, &mut second_ready)(value) {
+        if second_wanted(value) {
             return Ok(Which::Second(B::Value::from_bits(value)));
         }
         let reads = Reads::of(&[first_read, second_read]);

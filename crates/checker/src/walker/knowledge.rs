@@ -173,6 +173,10 @@ impl Holds {
                     hold.lock == lock && hold.acquired.thread != event.thread && excludes && !over(hold)
                 });
                 let other = other.map(|hold| hold.acquired.thread as usize);
+                if !shared && other.is_none() {
+                    // Who depends on this one's release depends on all that came before it.
+                    self.0.retain(|hold| hold.lock != lock || hold.released.is_none());
+                }
                 self.0.push(Hold { lock, shared, acquired: event, released: None });
                 other
             }
@@ -200,6 +204,8 @@ impl Holds {
     pub(super) fn add_to(&mut self, key: &mut Key, memory: &Memory) {
         let over = |hold: &Hold| hold.released.is_some_and(|by| memory.all_know(by, |thread| &thread.prefix));
         self.0.retain(|hold| !over(hold));
+        // Those of several threads stand in no order.
+        self.0.sort_by_key(|hold| (hold.lock, hold.acquired.thread));
         for hold in &self.0 {
             key.add(hold.lock as u64);
             let state = u64::from(hold.released.is_some()) << 1 | u64::from(hold.shared);

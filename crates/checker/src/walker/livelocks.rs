@@ -260,10 +260,13 @@ impl StepGraph {
     /// A cycle that can go on for ever, with the shortest way to it.
     fn fair_cycle(self) -> Option<Lasso> {
         let graph = Search::of(self);
+        // As long as all states, so that they are made once and not for each part.
+        let mut scratch = Scratch::of(graph.states.len());
+        let mut inside = vec![false; graph.states.len()];
         let mut parts = vec![((0..graph.states.len() as u32).collect::<Vec<_>>(), 0)];
         while let Some((states, banned)) = parts.pop() {
-            for part in graph.strongly_connected(&states, banned) {
-                let inside = graph.mask(&part);
+            for part in graph.strongly_connected(&states, banned, &mut scratch) {
+                mark(&mut inside, &part, true);
                 let edges = || graph.edges_within(&part, &inside, banned);
                 let moved = edges().fold(0, |all, edge| all | edge.moved);
                 let states = || part.iter().map(|&state| graph.states[state as usize]);
@@ -273,6 +276,7 @@ impl StepGraph {
                 if still != 0 {
                     let rest = |state: &u32| graph.states[*state as usize].threads & still == 0;
                     parts.push((part.iter().copied().filter(rest).collect(), banned | still));
+                    mark(&mut inside, &part, false);
                     continue;
                 }
                 let buffered = states().fold(0, |all, state| all | state.buffered);
@@ -280,9 +284,36 @@ impl StepGraph {
                 if never_empty == 0 {
                     return Some(graph.lasso(&part, &inside, banned, could, buffered));
                 }
+                mark(&mut inside, &part, false);
             }
         }
         None
+    }
+}
+
+fn mark(inside: &mut [bool], states: &[u32], is_inside: bool) {
+    states.iter().for_each(|&state| inside[state as usize] = is_inside);
+}
+
+/// What a search for strongly connected parts notes of each state; between two of them nothing.
+struct Scratch {
+    inside: Vec<bool>,
+    order: Vec<u32>,
+    low: Vec<u32>,
+    is_open: Vec<bool>,
+}
+
+impl Scratch {
+    /// The order of a state that was not come to.
+    const UNSEEN: u32 = u32::MAX;
+
+    fn of(states: usize) -> Self {
+        Self {
+            inside: vec![false; states],
+            order: vec![Self::UNSEEN; states],
+            low: vec![0; states],
+            is_open: vec![false; states],
+        }
     }
 }
 
@@ -307,12 +338,6 @@ impl Search {
         self.starts[state as usize] as usize..self.starts[state as usize + 1] as usize
     }
 
-    fn mask(&self, states: &[u32]) -> Vec<bool> {
-        let mut inside = vec![false; self.states.len()];
-        states.iter().for_each(|&state| inside[state as usize] = true);
-        inside
-    }
-
     fn edges_within<'a>(
         &'a self,
         states: &'a [u32],
@@ -324,11 +349,11 @@ impl Search {
     }
 
     /// The strongly connected parts of these states that have an edge (Tarjan 1972), without recursion.
-    fn strongly_connected(&self, states: &[u32], banned: Threads) -> Vec<Vec<u32>> {
-        const UNSEEN: u32 = u32::MAX;
-        let inside = self.mask(states);
-        let (mut order, mut low) = (vec![UNSEEN; self.states.len()], vec![0; self.states.len()]);
-        let (mut open, mut is_open) = (Vec::new(), vec![false; self.states.len()]);
+    fn strongly_connected(&self, states: &[u32], banned: Threads, scratch: &mut Scratch) -> Vec<Vec<u32>> {
+        const UNSEEN: u32 = Scratch::UNSEEN;
+        mark(&mut scratch.inside, states, true);
+        let Scratch { inside, order, low, is_open } = &mut *scratch;
+        let mut open = Vec::new();
         let (mut parts, mut next) = (Vec::new(), 0);
         let mut calls: Vec<(u32, usize)> = Vec::new();
         for &root in states {
@@ -377,6 +402,8 @@ impl Search {
                 }
             }
         }
+        mark(&mut scratch.inside, states, false);
+        states.iter().for_each(|&state| scratch.order[state as usize] = UNSEEN);
         parts
     }
 

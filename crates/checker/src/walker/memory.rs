@@ -10,6 +10,8 @@ use crate::model::{Model, Strength};
 
 /// Words that the threads of a client may use.
 pub(super) const MOST_SLOTS: usize = 64;
+/// More than one thread uses the word.
+pub(super) const SEVERAL: u8 = u8::MAX;
 /// Writes of one word that can be told apart.
 const MOST_WRITES: usize = 250;
 
@@ -141,6 +143,8 @@ pub(super) struct Memory {
     pub(super) threads: Vec<Thread>,
     /// Some thread has a fence that acquires, so that it matters what relaxed reads would have acquired.
     has_acquire_fences: bool,
+    /// By word: the only thread that has used it, or [`SEVERAL`].
+    pub(super) users: Vec<Option<u8>>,
     /// Every write to memory so far, and the one of its word that it came after. Not part of the state.
     log: Vec<(u8, EventId, EventId)>,
 }
@@ -156,7 +160,7 @@ pub(super) struct Saved {
 impl Memory {
     pub(super) fn new(model: Model, threads: usize) -> Self {
         let threads = vec![Thread::NEW; threads];
-        Self { model, words: Vec::new(), threads, has_acquire_fences: false, log: Vec::new() }
+        Self { model, words: Vec::new(), threads, has_acquire_fences: false, users: Vec::new(), log: Vec::new() }
     }
 
     /// As at the start.
@@ -291,8 +295,11 @@ impl Memory {
         } else if strength.has(Strength::ACQUIRE) {
             this.view.happened.join(&message.released.happened);
         }
-        this.source = message.by;
-        message.by
+        let source = message.by;
+        if strength.has(Strength::EXCLUSIVE) {
+            this.source = source;
+        }
+        source
     }
 
     /// A store to part of a word depends on the write at a place, of which it keeps the other bits.
@@ -471,7 +478,7 @@ impl Memory {
     }
 
     /// Forgets the writes that every thread has moved past; whether there were any.
-    pub(super) fn forget_old(&mut self) -> bool {
+    pub(super) fn forget_old(&mut self, merges: bool) -> bool {
         let mut any = false;
         if self.model != Model::Ra {
             return any;
@@ -480,9 +487,11 @@ impl Memory {
             if self.words[slot].messages.len() == 1 {
                 continue;
             }
-            let alive = self.threads.iter().filter(|thread| !thread.ended);
+            let user = self.user_of(slot).filter(|_| merges);
+            let looks = |number: usize| user.is_none_or(|user| usize::from(user) == number);
+            let alive = self.threads.iter().enumerate().filter(|(number, thread)| !thread.ended && looks(*number));
             let last = self.words[slot].messages.len() - 1;
-            let lowest = alive.map(|thread| thread.view.places[slot]).min().unwrap_or(last as u8);
+            let lowest = alive.map(|(_, thread)| thread.view.places[slot]).min().unwrap_or(last as u8);
             if lowest > 0 {
                 self.words[slot].messages.drain(..lowest as usize);
                 self.words[slot].version += 1;
@@ -491,6 +500,17 @@ impl Memory {
             }
         }
         any
+    }
+
+    /// The only thread that uses a word.
+    fn user_of(&self, slot: usize) -> Option<u8> {
+        self.users[slot].filter(|&user| user != SEVERAL)
+    }
+
+    /// The writes of words that several threads use: what others carry, the thread that wrote them knows.
+    fn carriers(&self) -> impl Iterator<Item = &Message> {
+        let shared = self.words.iter().enumerate().filter(|&(slot, _)| self.user_of(slot).is_none());
+        shared.flat_map(|(_, word)| &word.messages)
     }
 
     /// Whether every thread that still runs knows the event.
@@ -508,7 +528,7 @@ impl Memory {
         self.threads.iter().filter(|thread| !thread.ended).for_each(|thread| key.add(of_thread(thread)));
         let buffered = self.threads.iter().flat_map(|thread| &thread.buffer);
         let buffered = buffered.map(|store| store.released.happened.has(event));
-        let messages = self.words.iter().flat_map(|word| &word.messages);
+        let messages = self.carriers();
         key.add_bits(buffered.chain(messages.map(|message| message.released.happened.has(event))));
     }
 
@@ -517,7 +537,7 @@ impl Memory {
         let threads = self.threads.iter().map(|thread| !thread.ended && thread.prefix.has(event));
         let buffered = self.threads.iter().flat_map(|thread| &thread.buffer);
         let buffered = buffered.map(|store| store.prefix.has(event));
-        let messages = self.words.iter().flat_map(|word| &word.messages);
+        let messages = self.carriers();
         key.add_bits(threads.chain(buffered).chain(messages.map(|message| message.prefix.has(event))));
     }
 
@@ -553,7 +573,7 @@ impl Memory {
                     key.add_bytes(&thread.pending.places[..used]);
                 }
             }
-            for message in self.words.iter().flat_map(|word| &word.messages) {
+            for message in self.carriers() {
                 key.add_bytes(&message.released.places[..used]);
             }
         }

@@ -49,7 +49,7 @@ use key::AsItIs;
 pub(crate) use key::Key;
 use knowledge::{Cell, Holds, Node};
 use livelocks::{Lone, Pass, Segment};
-use memory::{Memory, Slots};
+use memory::{Memory, SEVERAL, Slots};
 
 use crate::explorer::{Counts, Stop};
 use crate::graph::{EventId, LocationId, StepIndex};
@@ -160,8 +160,6 @@ pub(crate) struct Walker {
     threads: usize,
     memory: Memory,
     slots: Slots,
-    /// The only thread that has used a word, or that there are several.
-    users: Vec<Option<u8>>,
     /// By thread: steps on words that no other uses, since one on another word.
     hidden_steps: Vec<u32>,
     cell_of: Slots,
@@ -206,9 +204,6 @@ pub(crate) struct Walker {
 /// So many steps on words of its own may a thread take at once.
 const MOST_HIDDEN_STEPS: u32 = 100;
 
-/// More than one thread uses the word.
-const SEVERAL: u8 = u8::MAX;
-
 impl Walker {
     pub(crate) fn new(model: Model, threads: usize, merges: bool, alike: u32) -> Self {
         Self {
@@ -226,7 +221,6 @@ impl Walker {
             threads,
             memory: Memory::new(model, threads),
             slots: Slots::default(),
-            users: Vec::new(),
             hidden_steps: vec![0; threads],
             cell_of: Slots::default(),
             cells: Vec::new(),
@@ -287,7 +281,7 @@ impl Walker {
 
     /// Forgets what no thread can see any more; whether there was something, so that places have other numbers.
     pub(crate) fn forget_old(&mut self) -> bool {
-        self.memory.forget_old()
+        self.memory.forget_old(self.merges)
     }
 
     pub(crate) fn has_buffered(&self) -> bool {
@@ -358,14 +352,14 @@ impl Walker {
         };
         if new {
             self.memory.add_word(self.initial.get(location as usize).copied().unwrap_or(0));
-            self.users.push(None);
+            self.memory.users.push(None);
         }
         Ok(slot)
     }
 
     /// Whether no other thread uses the word.
     fn is_hidden(&self, slot: usize, thread: usize) -> bool {
-        self.merges && self.users[slot].is_none_or(|user| user as usize == thread)
+        self.merges && self.memory.users[slot].is_none_or(|user| user as usize == thread)
     }
 
     /// A thread uses a word.
@@ -374,14 +368,14 @@ impl Walker {
             if self.is_hidden(slot, thread) { self.hidden_steps[thread] + 1 } else { 0 };
         if self.hidden_steps[thread] > MOST_HIDDEN_STEPS {
             // Perhaps it goes round until another thread writes the word, which must come to its turn for that.
-            self.users[slot] = Some(SEVERAL);
+            self.memory.users[slot] = Some(SEVERAL);
             (self.again, self.over) = (true, true);
             return;
         }
-        match self.users[slot] {
-            None => self.users[slot] = Some(thread as u8),
+        match self.memory.users[slot] {
+            None => self.memory.users[slot] = Some(thread as u8),
             Some(user) if user as usize != thread && user != SEVERAL => {
-                self.users[slot] = Some(SEVERAL);
+                self.memory.users[slot] = Some(SEVERAL);
                 self.again = self.merges;
                 self.over |= self.merges;
             }

@@ -371,7 +371,9 @@ impl Walker {
         if slots & self.stale[thread] != 0 {
             self.leave();
         } else if !self.over {
-            self.waits.push(Wait { thread, slots, timed, what });
+            // In the order of threads, whichever came first.
+            let place = self.waits.partition_point(|wait| wait.thread < thread);
+            self.waits.insert(place, Wait { thread, slots, timed, what });
         }
     }
 }

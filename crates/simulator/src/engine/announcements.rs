@@ -49,20 +49,25 @@ impl Engine {
             Note::Acquiring { .. } => {
                 let waiting = self.locks.get(counted_for);
                 waiting.waiters += 1;
-                thread.acquiring_since = now;
+                thread.acquiring = Some((counted_for, now));
                 thread.met_others = waiting.is_held() || waiting.waiters > 1;
             }
             Note::GaveUp { lock } => {
                 let lock = self.locks.number(lock as u32);
-                self.locks.get(lock).waiters = self.locks.get(lock).waiters.saturating_sub(1);
-                self.locks.get(lock).counts.gave_up += 1;
+                let waited = thread.acquiring.take_if(|(of, _)| *of == lock).is_some();
+                let lock = self.locks.get(lock);
+                lock.waiters -= u32::from(waited);
+                lock.counts.gave_up += 1;
             }
             Note::Acquired { lock, shared } => {
                 self.progress.is_productive(now);
                 let lock = self.locks.number(lock as u32);
-                thread.holding_since = now;
-                let (since, met_others) = (thread.acquiring_since, thread.met_others);
-                let by = Acquirer { thread: current, core, since, met_others };
+                thread.holding.push((lock, now));
+                // One that has not said that it waits did not.
+                let waited = thread.acquiring.take_if(|(of, _)| *of == lock);
+                let met_others = waited.is_some() && thread.met_others;
+                let by =
+                    Acquirer { thread: current, core, since: waited.map(|(_, since)| since), met_others };
                 let holders = self.locks.get(lock).acquired(by, shared, now);
                 if !holders.is_empty() {
                     let lock = self.locks.get(lock).counts.address;
@@ -70,7 +75,9 @@ impl Engine {
                 }
             }
             Note::Releasing { shared, .. } => {
-                let held = now - thread.holding_since;
+                // A lock may be released by another thread than its owner.
+                let at = thread.holding.iter().rposition(|&(lock, _)| lock == counted_for);
+                let held = at.map_or(0, |at| now - thread.holding.remove(at).1);
                 self.locks.get(counted_for).releasing(current, shared, held, now);
             }
         }

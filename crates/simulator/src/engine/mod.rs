@@ -81,10 +81,12 @@ struct Thread {
     yielder: *const Yielder<(), ()>,
     counts: Counts,
     /// When it announced the acquisition that it is at.
-    acquiring_since: Time,
+    /// The lock that the thread waits for, by its number, and since when.
+    acquiring: Option<(u32, Time)>,
     /// Others held the lock, or waited, when it did.
     met_others: bool,
-    holding_since: Time,
+    /// The locks that it holds, by their numbers, and since when.
+    holding: Vec<(u32, Time)>,
     /// The number of the lock that its accesses are counted for.
     counted_for: u32,
     /// Where its wait on one word stands, and what it waits for.
@@ -106,6 +108,10 @@ struct Progress {
     productive_at: Time,
     /// Events since then, or since it was last found to be no livelock yet.
     unproductive_events: u64,
+    /// Until then some thread passes time.
+    busy_until: Time,
+    /// That, when there had been too many events for the first time: there is a livelock only if nothing is done after it either.
+    awaited: Option<Time>,
 }
 
 impl Progress {
@@ -113,6 +119,7 @@ impl Progress {
     fn is_productive(&mut self, now: Time) {
         self.productive_at = now;
         self.unproductive_events = 0;
+        self.awaited = None;
     }
 }
 
@@ -158,6 +165,8 @@ impl Engine {
                 events: 0,
                 productive_at: 0,
                 unproductive_events: 0,
+                busy_until: 0,
+                awaited: None,
             },
             interrupts: Interrupts::new(hardware.cores(), options.seed),
             transactions: TransactionCounts::default(),
@@ -493,7 +502,11 @@ impl Engine {
                 this.progress.unproductive_events += 1;
                 if this.progress.unproductive_events > this.options.livelock_events {
                     let events = this.options.livelock_events;
-                    if this.clock.now.saturating_sub(this.progress.productive_at) >= this.turns_of_all() {
+                    let now = this.clock.now;
+                    let busy_until = this.progress.busy_until;
+                    let awaited = *this.progress.awaited.get_or_insert(busy_until);
+                    if now > awaited && now.saturating_sub(this.progress.productive_at) >= this.turns_of_all()
+                    {
                         return Err(Failure::Stopped(this.stopped(Reason::Livelock { events })));
                     }
                     this.progress.unproductive_events = 0;
@@ -653,9 +666,9 @@ impl Thread {
         Self {
             yielder: std::ptr::null(),
             counts: Counts::default(),
-            acquiring_since: 0,
+            acquiring: None,
             met_others: false,
-            holding_since: 0,
+            holding: Vec::new(),
             counted_for: NOBODY,
             stage: Stage::Own,
             pause_left: 0,

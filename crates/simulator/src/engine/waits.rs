@@ -17,6 +17,7 @@ pub(crate) unsafe fn pass(engine: *mut Engine, mut time: Time) {
         loop {
             let this = &mut *engine;
             let end = this.clock.now + time;
+            this.progress.busy_until = this.progress.busy_until.max(end);
             // No other thread takes the core before the end.
             if this.scheduler.current == NOBODY
                 || !this.scheduler.share_cores()
@@ -72,6 +73,7 @@ pub(crate) unsafe fn wait_for_lines(
         this.park(current, core);
         suspend(engine);
         let this = &mut *engine;
+        this.scheduler.end_wait(current);
         let polled = this.memory.requesters.get(current).watched.polled;
         if polled {
             this.completed(current);

@@ -111,7 +111,7 @@ impl Judged {
                 accesses.extend(&report.accesses);
             }
             // A client that fails without a mutation says nothing of one.
-            if report.counterexample.is_none() && report.bound != Some(Bound::Unfollowed) {
+            if report.counterexample.is_none() && !report.cut_off {
                 judges.push((report.counts.all(), task));
             }
         }
@@ -293,6 +293,7 @@ impl Pending {
             let exploration = Exploration {
                 mutation: Some(self.mutation),
                 search,
+                alike: task.client.alike(task.shape),
                 most_executions: by_executions.then_some(most),
                 most_states: (!by_executions).then_some(most as usize),
                 most_time: Some(left.saturating_sub(started.elapsed()).min(limits.left())),

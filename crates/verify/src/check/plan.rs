@@ -146,8 +146,8 @@ pub const STAGES: [Stage; 6] = [
     Stage { search: Search::Executions, most: 2_000 },
     Stage { search: Search::States, most: 20_000 },
     Stage { search: Search::States, most: 300_000 },
-    Stage { search: Search::Executions, most: 200_000 },
     Stage { search: Search::States, most: 3_000_000 },
+    Stage { search: Search::Executions, most: 200_000 },
     Stage { search: Search::States, most: 14_000_000 },
 ];
 
@@ -277,7 +277,11 @@ impl Run {
     }
 
     fn goes_on(&self, stage: Stage) -> bool {
-        !self.is_settled() && !self.unfollowed.contains(&stage.search)
+        // Where states can be followed, they are fewer than executions.
+        let is_second_try = stage.search == Search::Executions && self.explored.begun();
+        !self.is_settled()
+            && !self.unfollowed.contains(&stage.search)
+            && (!is_second_try || self.unfollowed.contains(&Search::States))
     }
 
     /// It is not taken further: whatever limit a stage had, there was no time for the next one.

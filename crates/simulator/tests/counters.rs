@@ -45,7 +45,8 @@ fn of_nested_locks_each_is_held_for_its_own_time() {
         .run(|| {
             let words = [(); 2].map(|()| Placed::<_, M>::new(U64::ZERO, Home::Node(0)));
             M::run(&Plan::threads(1), &|_| {
-                let [outer, inner] = [&words[0], &words[1]].map(|word| std::ptr::from_ref::<U64>(word) as usize);
+                let [outer, inner] =
+                    [&words[0], &words[1]].map(|word| std::ptr::from_ref::<U64>(word) as usize);
                 let hold = |lock: usize, section: &dyn Fn()| {
                     M::note(Event::Acquiring { lock });
                     M::note(Event::Acquired { lock, shared: false });

@@ -77,7 +77,7 @@ fn rounded(ratio: f64) -> String {
 }
 
 /// A mix whose plateau with back-off looks like a slip (fault 15): no machine can be held to it.
-const SUSPECT_MIX: &str = "new_dbase";
+pub(crate) const SUSPECT_MIX: &str = "new_dbase";
 /// The fault that says so.
 const SUSPECT: Fault = Fault(15);
 

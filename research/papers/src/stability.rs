@@ -1,6 +1,7 @@
 //! Back-off that tunes itself, and how a lock falls into its collapsed state, simulated.
 
 use crate::Reproduction;
+use crate::native::SUSPECT_MIX;
 use crate::published::{self, Fault};
 use crate::simulated::{EIGHTY_CORES, OPTERON, hardware, lock_name, throughput, workload};
 use anyhow::Context as _;
@@ -69,7 +70,7 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
         }
     }
     let plateaus = published::back_off_plateaus()?;
-    let relative = plateaus.iter().filter_map(|plateau| {
+    let relative = plateaus.iter().filter(|plateau| plateau.workload != SUSPECT_MIX).filter_map(|plateau| {
         let ticket = plateau.vanilla_low? + plateau.vanilla_high?;
         Some((plateau.backoff_low? + plateau.backoff_high?) / ticket)
     });

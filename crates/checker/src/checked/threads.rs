@@ -267,7 +267,9 @@ unsafe impl Machine for Checked {
         let (second_ordering, change) =
             session.mutated(Operation::Wait, second_ordering, site, is_address::<B::Value>());
         let mut second_wanted = wanted(change, &mut second_ready);
-        if address_of(first) == address_of(second) && first_ordering == second_ordering && !has_timeout(timeout)
+        if address_of(first) == address_of(second)
+            && first_ordering == second_ordering
+            && !has_timeout(timeout)
         {
             // One word: a named wait, as far as the checked machine is concerned.
             let mut either = |value| first_wanted(value) || second_wanted(value);

@@ -160,7 +160,14 @@ pub(super) struct Saved {
 impl Memory {
     pub(super) fn new(model: Model, threads: usize) -> Self {
         let threads = vec![Thread::NEW; threads];
-        Self { model, words: Vec::new(), threads, has_acquire_fences: false, users: Vec::new(), log: Vec::new() }
+        Self {
+            model,
+            words: Vec::new(),
+            threads,
+            has_acquire_fences: false,
+            users: Vec::new(),
+            log: Vec::new(),
+        }
     }
 
     /// As at the start.
@@ -489,7 +496,8 @@ impl Memory {
             }
             let user = self.user_of(slot).filter(|_| merges);
             let looks = |number: usize| user.is_none_or(|user| usize::from(user) == number);
-            let alive = self.threads.iter().enumerate().filter(|(number, thread)| !thread.ended && looks(*number));
+            let alive =
+                self.threads.iter().enumerate().filter(|(number, thread)| !thread.ended && looks(*number));
             let last = self.words[slot].messages.len() - 1;
             let lowest = alive.map(|(_, thread)| thread.view.places[slot]).min().unwrap_or(last as u8);
             if lowest > 0 {

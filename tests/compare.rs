@@ -131,7 +131,6 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
         (&["reproduce", "fig33"], "fig3"),
         (&["bench", "pair", "--lock", "mc"], "`mcs`"),
         (&["bench", "throughput", "--lock", "tikcet"], "`ticket`"),
-        (&["bench", "semaphore", "--lock", "tikcet"], "`ticket`"),
         (&["bench", "regimes", "--lock", "tikcet"], "`ticket`"),
         (&["bench", "aim7", "--mix", "fservr"], "`fserver`"),
         (&["bench", "regimes", "--simulated", "--machine", "dl58"], "`dl580`"),

@@ -49,7 +49,8 @@ class AdviseOptions(TypedDict, total=False):
     number."""
 
     time_limit: str | None
-    """All runs of the program together may take so long; what is decided by then is said [default: 3m]."""
+    """All runs of the program together may take so long; what is decided by then is said. The program and each lock
+    that is tried run twice at least [default: 3m]."""
 
     output: Path | None
     """Keep profiles and measurements in this folder; if it has them already, nothing is run."""
@@ -366,8 +367,8 @@ class ReproduceOptions(TypedDict, total=False):
     """Also write each table with its notes into this directory, as FIGURE.txt."""
 
     variant: Variant | None
-    """The form of the model: the paper writes it in several ways, and c is fitted anew under each [default:
-    waiters]."""
+    """The form of the model: the paper writes it in several ways, and c is fitted anew under each. For the figures of
+    the model, and what counts their claims [default: waiters]."""
 
 
 class SimulateOptions(TypedDict, total=False):

@@ -175,7 +175,7 @@ impl Holds {
                 let other = other.map(|hold| hold.acquired.thread as usize);
                 if !shared && other.is_none() {
                     // Who depends on this one's release depends on all that came before it.
-                    self.0.retain(|hold| hold.lock != lock || hold.released.is_none());
+                    self.0.retain(|hold| hold.lock != lock || !over(hold));
                 }
                 self.0.push(Hold { lock, shared, acquired: event, released: None });
                 other

@@ -372,6 +372,11 @@ impl Walker {
             (self.again, self.over) = (true, true);
             return;
         }
+        self.knows_user(slot, thread);
+    }
+
+    /// A thread uses a word, or waits for what it will hold: what the only user of a word writes in between would be missed.
+    fn knows_user(&mut self, slot: usize, thread: usize) {
         match self.memory.users[slot] {
             None => self.memory.users[slot] = Some(thread as u8),
             Some(user) if user as usize != thread && user != SEVERAL => {

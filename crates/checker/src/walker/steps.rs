@@ -64,6 +64,9 @@ impl Walker {
         let is_wait = wanted.is_some();
         if self.step == SchedulingStep::Poll {
             self.supports(access.strength)?;
+            if is_wait {
+                self.knows_user(slot, access.thread);
+            }
             self.poll_read(access, slot, wanted);
         }
         let place = if self.step == SchedulingStep::ForcedBlock && !self.over {

@@ -42,6 +42,7 @@ pub(crate) fn fresh_memory(bytes: usize) -> Option<*mut u8> {
 pub(crate) struct MapsLine<'t> {
     pub(crate) start: usize,
     pub(crate) end: usize,
+    pub(crate) readable: bool,
     pub(crate) executable: bool,
     pub(crate) offset: usize,
     /// The path up to the end of the line, if the mapping is a file's.
@@ -56,12 +57,13 @@ impl<'t> MapsLine<'t> {
         let mut addresses = fields.next()?.split(|&byte| byte == b'-');
         let start = hexadecimal(addresses.next()?)?;
         let end = hexadecimal(addresses.next()?)?;
-        let executable = fields.next()?.get(2) == Some(&b'x');
+        let access = fields.next()?;
+        let (readable, executable) = (access.first() == Some(&b'r'), access.get(2) == Some(&b'x'));
         let offset = hexadecimal(fields.next()?)?;
         let names_file = fields.nth(2).is_some_and(|path| path.starts_with(b"/"));
         // The path may have spaces, and nothing before it has a slash.
         let path = line.iter().position(|&byte| names_file && byte == b'/').map(|at| &line[at..]);
-        Some(Self { start, end, executable, offset, path })
+        Some(Self { start, end, readable, executable, offset, path })
     }
 }
 

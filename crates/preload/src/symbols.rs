@@ -87,17 +87,25 @@ impl Found {
 
 /// Tells modules apart that are loaded at one place one after another.
 fn identity(module: &Module) -> u64 {
-    start_of(module).chunks_exact(8).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
-        let word = u64::from_le_bytes(core::array::from_fn(|i| word[i]));
+    let mixed = |hash: u64, word: u64| {
         let hash = (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3);
         hash ^ hash >> 29
+    };
+    let start = start_of(module.start, module.end);
+    let loaded = module.loaded.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &word| mixed(hash, word as u64));
+    if !start.starts_with(b"\x7fELF") {
+        return loaded; // a segment by itself, whose content may change
+    }
+    start.chunks_exact(8).fold(loaded, |hash, word| {
+        mixed(hash, u64::from_le_bytes(core::array::from_fn(|i| word[i])))
     })
 }
 
-fn start_of(module: &Module) -> &[u8] {
-    let length = IDENTITY_BYTES.min(module.end - module.start);
-    // SAFETY: a module's first page is mapped readable, and the caller uses something in the module, so that it stays.
-    unsafe { core::slice::from_raw_parts(module.start as *const u8, length) }
+/// The first bytes of what lies there.
+fn start_of<'m>(start: usize, end: usize) -> &'m [u8] {
+    let length = IDENTITY_BYTES.min(end - start);
+    // SAFETY: the caller has it from the loader, or from the kernel as readable, and uses something in the module, so that it stays.
+    unsafe { core::slice::from_raw_parts(start as *const u8, length) }
 }
 
 /// Reads a module's file. `None` where there is no memory.
@@ -149,7 +157,7 @@ fn with_file_of(module: &Module, body: impl FnOnce(&[u8], &[u8])) {
     // SAFETY: fresh memory of this length, used by this function alone; the last byte stays zero.
     let text_bytes = unsafe { core::slice::from_raw_parts_mut(text, TEXT - 1) };
     let length = read_file(c"/proc/self/maps", text_bytes).len();
-    if let Some(path) = path_at(&text_bytes[..length], module.start) {
+    if let Some((path, head)) = file_at(&text_bytes[..length], module.start) {
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
         // The line ends with a line feed, which this function no longer needs.
@@ -162,7 +170,7 @@ fn with_file_of(module: &Module, body: impl FnOnce(&[u8], &[u8])) {
         let mut body = Some(body);
         for path in [path, c"/proc/self/exe"] {
             with_file(path, |file| {
-                if let Some(body) = body.take_if(|_| file.starts_with(start_of(module))) {
+                if let Some(body) = body.take_if(|_| file.starts_with(start_of(head.start, head.end))) {
                     body(file, name);
                 }
             });
@@ -172,10 +180,17 @@ fn with_file_of(module: &Module, body: impl FnOnce(&[u8], &[u8])) {
     unsafe { libc::munmap(text.cast(), TEXT) };
 }
 
-/// The path in the line of `/proc/self/maps` that begins with this address.
-fn path_at(maps: &[u8], start: usize) -> Option<&[u8]> {
-    let mut lines = maps.split(|&byte| byte == b'\n').filter_map(MapsLine::parse);
-    lines.find(|line| line.start == start)?.path
+/// The path of the file that is mapped at this address, by the text of `/proc/self/maps`, and where the file's first bytes are mapped: there, or
+/// before it where the loader has a module's segments apart.
+fn file_at(maps: &[u8], start: usize) -> Option<(&[u8], core::ops::Range<usize>)> {
+    let lines = || maps.split(|&byte| byte == b'\n').filter_map(MapsLine::parse);
+    // A segment need not begin with a page.
+    let path = lines().find(|line| (line.start..line.end).contains(&start))?.path?;
+    let is_head = |line: &MapsLine<'_>| {
+        line.start <= start && line.offset == 0 && line.readable && line.path == Some(path)
+    };
+    let head = lines().filter(is_head).last()?;
+    Some((path, head.start..head.end))
 }
 
 fn with_file(path: &CStr, body: impl FnOnce(&[u8])) {

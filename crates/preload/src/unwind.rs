@@ -10,7 +10,7 @@
 //! walk fits onto the smallest stack.
 
 use core::arch::naked_asm;
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use core::mem::MaybeUninit;
 
 /// glibc's `struct dl_find_object`, the same on all 64-bit architectures that are known here.
@@ -28,19 +28,23 @@ struct FoundObject {
 #[repr(C)]
 struct LinkMap {
     bias: usize,
+    name: *const c_char,
+    dynamic: *const c_void,
 }
 
 unsafe extern "C" {
     fn _dl_find_object(address: *const c_void, result: *mut FoundObject) -> c_int;
 }
 
-/// A program or library in memory.
+/// A program or library in memory; of one whose segments do not lie page by page, the segment.
 #[derive(Clone, Copy)]
 pub(crate) struct Module {
     pub(crate) start: usize,
     pub(crate) end: usize,
     /// What is added to the addresses in its file.
     pub(crate) bias: usize,
+    /// What tells it apart from others: where the loader keeps it, and where its dynamic section is.
+    pub(crate) loaded: [usize; 2],
     /// Its `.eh_frame_hdr`; null without one.
     unwind_header: *const u8,
 }
@@ -58,6 +62,7 @@ pub(crate) fn module_of(address: usize) -> Option<Module> {
             start: found.map_start as usize,
             end: found.map_end as usize,
             bias: (*found.link_map).bias,
+            loaded: [found.link_map.addr(), (*found.link_map).dynamic.addr()],
             unwind_header: found.eh_frame,
         })
     }

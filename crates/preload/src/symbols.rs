@@ -96,9 +96,9 @@ fn identity(module: &Module) -> u64 {
     if !start.starts_with(b"\x7fELF") {
         return loaded; // a segment by itself, whose content may change
     }
-    start.chunks_exact(8).fold(loaded, |hash, word| {
-        mixed(hash, u64::from_le_bytes(core::array::from_fn(|i| word[i])))
-    })
+    start
+        .chunks_exact(8)
+        .fold(loaded, |hash, word| mixed(hash, u64::from_le_bytes(core::array::from_fn(|i| word[i]))))
 }
 
 /// The first bytes of what lies there.
@@ -189,7 +189,7 @@ fn file_at(maps: &[u8], start: usize) -> Option<(&[u8], core::ops::Range<usize>)
     let is_head = |line: &MapsLine<'_>| {
         line.start <= start && line.offset == 0 && line.readable && line.path == Some(path)
     };
-    let head = lines().filter(is_head).last()?;
+    let head = lines().rfind(is_head)?;
     Some((path, head.start..head.end))
 }
 

@@ -80,8 +80,7 @@ type Routine = Coroutine<(), (), (), ThreadStack>;
 struct Thread {
     yielder: *const Yielder<(), ()>,
     counts: Counts,
-    /// When it announced the acquisition that it is at.
-    /// The lock that the thread waits for, by its number, and since when.
+    /// The lock whose acquisition it has announced, by its number, and when that was.
     acquiring: Option<(u32, Time)>,
     /// Others held the lock, or waited, when it did.
     met_others: bool,

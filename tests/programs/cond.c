@@ -280,6 +280,18 @@ static void destroy_after_broadcast(void) {
 }
 
 // Zeroed memory is a condition variable, and so is one whose previous life is over.
+// The caller has forgotten to lock the mutex: the wait takes it all the same.
+static void never_locked(void) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+    struct timespec deadline = from_now(CLOCK_REALTIME, MS);
+    report("pthread_cond_timedwait", "never locked", "deadline passes", pthread_cond_timedwait(&cond, &mutex, &deadline));
+    report("pthread_mutex_trylock", "never locked", "by other, after the wait", ask(&waiters[0], trylock, &mutex));
+    report("pthread_mutex_unlock", "never locked", "after the wait", unlock(&mutex));
+    report("pthread_mutex_trylock", "never locked", "by other, after that", ask(&waiters[0], trylock, &mutex));
+    MUST(ask(&waiters[0], unlock, &mutex));
+}
+
 static void fresh(void) {
     static struct room room = {.mutex = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
     room.patience_ns = 20000 * MS;
@@ -331,6 +343,7 @@ int main(void) {
         close_room(&room, kinds[i].name);
     }
     fresh();
+    never_locked();
     recursive();
     destroy_after_broadcast();
     for (int i = 0; i < WAITERS; i++) dismiss(&waiters[i]);

@@ -6,6 +6,7 @@
 struct item {
     pthread_mutex_t mutex;
     pthread_spinlock_t spin;
+    pthread_rwlock_t rwlock;
 };
 
 static void use_mutex(pthread_mutex_t *mutex) {
@@ -74,18 +75,22 @@ static void all_different(struct item **items, size_t count) {
     for (size_t i = 0; i < count; i++) {
         MUST(pthread_mutex_trylock(&items[i]->mutex));
         MUST(pthread_spin_trylock(&items[i]->spin));
+        MUST(pthread_rwlock_trywrlock(&items[i]->rwlock));
     }
     for (size_t i = 0; i < count; i++) {
         MUST(pthread_mutex_unlock(&items[i]->mutex));
         MUST(pthread_spin_unlock(&items[i]->spin));
+        MUST(pthread_rwlock_unlock(&items[i]->rwlock));
     }
 }
 
 static void make(struct item *item) {
     MUST(pthread_mutex_init(&item->mutex, NULL));
     MUST(pthread_spin_init(&item->spin, PTHREAD_PROCESS_PRIVATE));
+    MUST(pthread_rwlock_init(&item->rwlock, NULL));
     use_mutex(&item->mutex);
     use_spin(&item->spin);
+    use_rwlock(&item->rwlock);
 }
 
 static void move_and_copy(void) {
@@ -113,6 +118,8 @@ static void move_and_copy(void) {
         use_mutex(&all[i]->mutex);
         MUST(pthread_mutex_destroy(&all[i]->mutex));
         MUST(pthread_spin_destroy(&all[i]->spin));
+        use_rwlock(&all[i]->rwlock);
+        MUST(pthread_rwlock_destroy(&all[i]->rwlock));
     }
 }
 

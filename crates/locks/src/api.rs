@@ -39,10 +39,10 @@ pub type MutexGuard<'a, T, L = Futex, M = Patient> = lock_api::MutexGuard<'a, Ap
 /// *SET_POINT.lock() += 0.5;
 /// assert_eq!(SET_POINT.try_lock().map(|value| *value), Some(20.5));
 /// ```
-pub type InheritingMutex<T, M = Patient> = lock_api::Mutex<RtMutex<M>, T>;
+pub type InheritingMutex<T, M = Patient> = lock_api::Mutex<Api<RtMutex<M>, M, Stay>, T>;
 
 /// What [`InheritingMutex::lock`](lock_api::Mutex::lock) gives.
-pub type InheritingMutexGuard<'a, T, M = Patient> = lock_api::MutexGuard<'a, RtMutex<M>, T>;
+pub type InheritingMutexGuard<'a, T, M = Patient> = lock_api::MutexGuard<'a, Api<RtMutex<M>, M, Stay>, T>;
 
 /// A value behind an elided lock: on a processor with transactions sections that do not meet run side by side. Its guards stay with
 /// their thread.

@@ -523,3 +523,119 @@ impl<M: Machine> Waiter<'_, M> {
         }
     }
 }
+
+/// The traits of a mutex whose state is a [`BlockingWord`] called `word`, and whose waiters spin in the named field, if in any.
+macro_rules! blocking_lock {
+    ($Lock:ident $(, $spinners:ident)?) => {
+        // SAFETY: a writer enters a word without writer and readers, a reader one without writer.
+        unsafe impl<M: Machine> RawLock<M> for $Lock<M> {
+            const NEW: Self = Self { word: BlockingWord::NEW $(, $spinners: Spinners::NEW)? };
+
+            #[inline]
+            fn acquire(&self) {
+                self.word.acquire($crate::blocking::spinners!(self $(, $spinners)?));
+            }
+
+            #[inline]
+            unsafe fn release(&self) {
+                self.word.release();
+            }
+
+            fn is_idle(&self) -> bool {
+                self.word.is_idle() $(&& self.$spinners.is_idle())?
+            }
+
+            const PROMISES: bool = true;
+
+            fn is_promised(&self) -> bool {
+                self.word.is_promised()
+            }
+        }
+
+        // SAFETY: true only after such an entry.
+        unsafe impl<M: Machine> TryLock<M> for $Lock<M> {
+            #[inline]
+            fn try_acquire(&self) -> bool {
+                self.word.try_acquire()
+            }
+        }
+
+        // SAFETY: `Ok` only after such an entry.
+        unsafe impl<M: Machine> TimedLock<M> for $Lock<M> {
+            #[inline]
+            fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+                self.word.acquire_or($crate::blocking::spinners!(self $(, $spinners)?), timeout)
+            }
+        }
+
+        // SAFETY: a holder has written the word, which is free only when no thread does.
+        unsafe impl<M: Machine> Elidable<M> for $Lock<M> {
+            fn await_free(&self) {
+                self.word.await_free();
+            }
+        }
+    };
+}
+pub(crate) use blocking_lock;
+
+/// The same for readers.
+macro_rules! blocking_rw_lock {
+    ($Lock:ident $(, $spinners:ident)?) => {
+        // SAFETY: as for the exclusive side.
+        unsafe impl<M: Machine> RawRwLock<M> for $Lock<M> {
+            #[inline]
+            fn acquire_shared(&self, reads_already: bool) {
+                self.word.acquire_shared(reads_already, $crate::blocking::spinners!(self $(, $spinners)?));
+            }
+
+            #[inline]
+            fn try_acquire_shared(&self, reads_already: bool) -> bool {
+                self.word.try_acquire_shared(reads_already)
+            }
+
+            #[inline]
+            unsafe fn release_shared(&self) {
+                self.word.release_shared();
+            }
+
+            const BOUNDS_READERS: bool = true;
+
+            unsafe fn near_full(&self) {
+                self.word.near_full();
+            }
+
+            #[inline]
+            fn is_exclusive(&self) -> bool {
+                self.word.is_exclusive()
+            }
+        }
+
+        // SAFETY: the writer leaves in the step in which the reader comes.
+        unsafe impl<M: Machine> DowngradeLock<M> for $Lock<M> {
+            #[inline]
+            unsafe fn downgrade(&self) {
+                self.word.downgrade();
+            }
+        }
+
+        // SAFETY: `Ok` only after such an entry.
+        unsafe impl<M: Machine> TimedRwLock<M> for $Lock<M> {
+            #[inline]
+            fn acquire_shared_or(&self, reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
+                self.word.acquire_shared_or(reads_already, $crate::blocking::spinners!(self $(, $spinners)?), timeout)
+            }
+        }
+    };
+}
+pub(crate) use blocking_rw_lock;
+
+/// Where waiters of the lock spin.
+macro_rules! spinners {
+    ($lock:ident) => {
+        None
+    };
+    ($lock:ident, $spinners:ident) => {
+        Some(&$lock.$spinners)
+    };
+}
+pub(crate) use spinners;

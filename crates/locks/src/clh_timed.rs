@@ -12,6 +12,7 @@
 //!
 //! A free lock has a null tail, or one whose node is released: when the holder released just before its last
 //! waiter left. Nodes are in memory that is never unmapped, so no waiter waits for a neighbour in order to give up.
+//! A try is in the queue for a moment: one behind it fails, although no thread may hold the lock.
 //! Order: first in, first out among those who stay. Any thread may release.
 //! Source: Scott and Scherer 2001; Scott 2002 (giving up without waiting for the neighbours).
 

@@ -15,7 +15,7 @@
 
 use machine::{GaveUp, Machine, Patient, Timeout};
 
-use crate::blocking::BlockingWord;
+use crate::blocking::{BlockingWord, blocking_lock};
 use crate::{Elidable, RawLock, TimedLock, TryLock};
 
 /// The blocking mutex, 4 bytes.
@@ -25,50 +25,4 @@ pub struct Futex<M: Machine = Patient> {
 
 const _: () = assert!(size_of::<Futex>() == 4);
 
-// SAFETY: a thread enters a word that no thread holds.
-unsafe impl<M: Machine> RawLock<M> for Futex<M> {
-    const NEW: Self = Self { word: BlockingWord::NEW };
-
-    #[inline]
-    fn acquire(&self) {
-        self.word.acquire(None);
-    }
-
-    #[inline]
-    unsafe fn release(&self) {
-        self.word.release();
-    }
-
-    fn is_idle(&self) -> bool {
-        self.word.is_idle()
-    }
-
-    const PROMISES: bool = true;
-
-    fn is_promised(&self) -> bool {
-        self.word.is_promised()
-    }
-}
-
-// SAFETY: true only after such an entry.
-unsafe impl<M: Machine> TryLock<M> for Futex<M> {
-    #[inline]
-    fn try_acquire(&self) -> bool {
-        self.word.try_acquire()
-    }
-}
-
-// SAFETY: `Ok` only after such an entry.
-unsafe impl<M: Machine> TimedLock<M> for Futex<M> {
-    #[inline]
-    fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        self.word.acquire_or(None, timeout)
-    }
-}
-
-// SAFETY: a holder has written the lock's word, which is free only when no thread holds the lock.
-unsafe impl<M: Machine> Elidable<M> for Futex<M> {
-    fn await_free(&self) {
-        self.word.await_free();
-    }
-}
+blocking_lock!(Futex);

@@ -253,7 +253,8 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
 /// # Safety
 /// As [`RawLock`]: `true` is a way in.
 pub unsafe trait TryLock<M: Machine>: RawLock<M> {
-    /// Takes the lock if that needs no waiting.
+    /// Takes the lock if that needs no waiting. In [`ClhTimed`], where a try is in the queue for a moment, one that
+    /// meets another may fail although no thread holds the lock.
     fn try_acquire(&self) -> bool;
 }
 

@@ -18,14 +18,10 @@
 //! Order: the highest priority first, first in, first out among equals. Only the thread that has acquired it may release it.
 //! Source: Sha, Rajkumar and Lehoczky 1990; Linux `Documentation/locking/rt-mutex-design.rst` and futexes of `FUTEX_LOCK_PI`.
 
-use lock_api::GuardNoSend;
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::inheriting::{OWNER_DIED, WAITERS};
-use machine::{Deadline, Denied, GaveUp, Machine, Patient, Timeout, Word};
+use machine::{Denied, GaveUp, Machine, Patient, Timeout, Word};
 
-use core::time::Duration;
-
-use crate::deadlock::{self, Side};
 use crate::{RawLock, TimedLock, TryLock};
 
 /// The priority-inheriting mutex, 4 bytes. [`InheritingMutex`](crate::api::InheritingMutex) is the one with a value.
@@ -129,50 +125,5 @@ fn refuse(why: Denied) -> ! {
         Denied::Deadlock => panic!("deadlock: the thread would wait for a lock that waits for itself"),
         Denied::OwnerDied => panic!("the thread that held the lock has ended without releasing it"),
         Denied::GaveUp => unreachable!("a wait without a timeout gave up"),
-    }
-}
-
-impl<M: Machine> RtMutex<M> {
-    /// What the table of holders knows the lock by.
-    fn address(&self) -> usize {
-        core::ptr::from_ref(self).addr()
-    }
-}
-
-// SAFETY: a `RawLock` excludes, and its guards stay with the thread that may release it.
-unsafe impl<M: Machine> lock_api::RawMutex for RtMutex<M> {
-    #[allow(clippy::declare_interior_mutable_const)] // what the trait asks for
-    const INIT: Self = Self::NEW;
-    type GuardMarker = GuardNoSend;
-
-    #[inline]
-    fn lock(&self) {
-        deadlock::acquire(self.address(), Side::Exclusive, || self.try_acquire(), || self.acquire());
-    }
-
-    #[inline]
-    fn try_lock(&self) -> bool {
-        deadlock::acquired(self.address(), Side::Exclusive, self.try_acquire())
-    }
-
-    #[inline]
-    unsafe fn unlock(&self) {
-        deadlock::release(self.address(), Side::Exclusive);
-        // SAFETY: by the caller.
-        unsafe { self.release() };
-    }
-}
-
-// SAFETY: true only when the lock was acquired.
-unsafe impl<M: Machine> lock_api::RawMutexTimed for RtMutex<M> {
-    type Duration = Duration;
-    type Instant = Deadline;
-
-    fn try_lock_for(&self, wait: Duration) -> bool {
-        self.try_lock_until(Deadline::after::<M>(wait))
-    }
-
-    fn try_lock_until(&self, deadline: Deadline) -> bool {
-        deadlock::acquired(self.address(), Side::Exclusive, self.acquire_or(Timeout::at(deadline)).is_ok())
     }
 }

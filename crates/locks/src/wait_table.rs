@@ -426,6 +426,7 @@ impl<M: Machine, L: RawLock<M>, const LOOKS: bool> WaitTable<M, L, LOOKS> {
 
     fn allocate(&self, size: usize) -> NonNull<u8> {
         const { assert!(align_of::<Bucket<M, L>>() <= LINE_BYTES) };
+        const { assert!(L::OPAQUE, "a section of this lock may see what another has done by half") };
         let memory = M::alloc(self.layout(size), self.home);
         for number in 0..self.at_first << size {
             // SAFETY: within the memory, and aligned: a stride is a multiple of the alignment.

@@ -97,6 +97,23 @@ impl Reference {
     pub(crate) fn moved_to(self, object: usize, held: bool) -> Option<Self> {
         if self.is_of(object) || self.is_current() && held { Some(self) } else { claim(object) }
     }
+
+    /// The reference that an object keeps in this word.
+    #[inline(always)]
+    pub(crate) fn kept_in(word: &AtomicU32) -> Self {
+        Self(word.load(Ordering::Acquire)) // [1] from `find_own_slot`
+    }
+
+    /// The object at this address, which keeps its reference in `word`, gets a slot of its own if it was moved or copied here.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn find_own_slot(word: &AtomicU32, object: usize, held: bool) {
+        Initialisation::alone(|_| {
+            if let Some(own) = Self::kept_in(word).moved_to(object, held) {
+                word.store(own.0, Ordering::Release); // [1] to `kept_in`: the slot is a free lock
+            }
+        });
+    }
 }
 
 /// Where the slots lie, null while no object has one of them.
@@ -109,8 +126,6 @@ static INDEX: AtomicPtr<AtomicU32> = AtomicPtr::new(null_mut());
 static USED: AtomicU32 = AtomicU32::new(0);
 /// The first free slot, plus one. Written likewise.
 static FREE: AtomicU32 = AtomicU32::new(0);
-/// Objects that found no slot.
-static FULL: AtomicU64 = AtomicU64::new(0);
 
 /// Prepares for states of up to so many bytes, aligned so much. Called once, before the first object.
 pub(crate) fn reserve(bytes: usize, align: usize) {
@@ -144,16 +159,13 @@ fn at(number: usize) -> *mut u8 {
     batch.wrapping_add(number % BATCH * SLOT_BYTES.load(Ordering::Relaxed))
 }
 
-/// A slot for the object at this address, with a state of zeros: the one that an object there had, or a free one. `None`, and
-/// counted, when there is none.
+/// A slot for the object at this address, with a state of zeros: the one that an object there had, or a free one. `None` when
+/// there is none.
 ///
 /// The caller alone decides about the object: see [`Initialisation`].
 #[cold]
 pub(crate) fn claim(address: usize) -> Option<Reference> {
-    let Some(number) = find_or_insert(address) else {
-        FULL.fetch_add(1, Ordering::Relaxed);
-        return None;
-    };
+    let number = find_or_insert(address)?;
     let slot = slot(number);
     let incarnation = match slot.incarnation.load(Ordering::Relaxed) {
         0 => 1, // never claimed, so that the state is zeros that no thread has touched
@@ -217,11 +229,6 @@ pub(crate) fn trace_of_new(address: usize) -> Option<&'static Trace> {
 /// The trace of the spin lock at this address, if it has one.
 pub(crate) fn known_trace(address: usize) -> Option<&'static Trace> {
     find(address).map(|number| &slot(number).trace)
-}
-
-/// How many objects found no slot.
-pub(crate) fn full() -> u64 {
-    FULL.load(Ordering::Relaxed)
 }
 
 fn entry(index: usize) -> Option<&'static AtomicU32> {

@@ -1,7 +1,7 @@
 //! What the configuration says of each kind of object: which algorithm, and where its state lies.
 
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use pthread::object::{InlineSpace, ObjectKind};
 
@@ -97,10 +97,6 @@ pub(crate) struct KindChoices {
     for_all: AtomicU8,
     /// See [`KindChoices::not_asked_for`].
     seen: AtomicBool,
-    /// Objects left to glibc although the configuration has a choice for them.
-    left: AtomicU64,
-    /// Objects that took part of what they do from emulation.
-    emulated: AtomicU64,
 }
 
 // SAFETY: the choices are written before any object is ours, by the constructor; an object's tag publishes them.
@@ -127,8 +123,6 @@ impl KindChoices {
             count: AtomicU8::new(0),
             for_all: AtomicU8::new(0),
             seen: AtomicBool::new(false),
-            left: AtomicU64::new(0),
-            emulated: AtomicU64::new(0),
         }
     }
 
@@ -274,9 +268,8 @@ impl KindChoices {
 
     /// Counts an object that is ours now.
     fn swapped(&self, choice: &Choice) {
-        let emulated = u64::from(choice.algorithm.emulated);
-        self.emulated.fetch_add(emulated, Ordering::Relaxed);
         if let Some(tally) = tally::get() {
+            let emulated = u64::from(choice.algorithm.emulated);
             tally.of(self.kind).swapped.fetch_add(1, Ordering::Relaxed);
             tally.of(self.kind).emulated.fetch_add(emulated, Ordering::Relaxed);
         }
@@ -285,7 +278,6 @@ impl KindChoices {
     /// Counts an object that stays glibc's.
     #[cold]
     pub(crate) fn leave(&self, refusal: Refusal) {
-        self.left.fetch_add(1, Ordering::Relaxed);
         recorder::untouched(refusal);
         if let Some(tally) = tally::get() {
             tally.of(self.kind).left_for(refusal).fetch_add(1, Ordering::Relaxed);
@@ -314,10 +306,5 @@ impl KindChoices {
         if let Some(tally) = tally::get() {
             tally.of(self.kind).not_chosen.fetch_add(1, Ordering::Relaxed);
         }
-    }
-
-    /// Objects left to glibc, and objects that are partly emulated.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.left.load(Ordering::Relaxed), self.emulated.load(Ordering::Relaxed))
     }
 }

@@ -187,6 +187,7 @@ impl Cond {
             Some(None) => return libc::EINVAL,
             deadline => deadline.flatten(),
         };
+        mutex.decide();
         if self.shared() && mutex.choice().is_some() {
             return self.wait_in_slices(mutex, deadline);
         }
@@ -331,11 +332,19 @@ impl Cond {
         };
         if let Some(started) = recorded
             && given_up == GivenUp::Wholly
-            && matches!(error, 0 | libc::ETIMEDOUT)
         {
-            let outcome = if error == 0 { Outcome::Woken } else { Outcome::TimedOut };
             let thread = thread::current().recording();
-            recorder::cond_waited(thread, mutex.trace(), mutex.address(), started, None, outcome);
+            let outcome = match error {
+                0 => Some(Outcome::Woken),
+                libc::ETIMEDOUT => Some(Outcome::TimedOut),
+                _ => None, // such as EPERM: there was no wait
+            };
+            match outcome {
+                Some(outcome) => {
+                    recorder::cond_waited(thread, mutex.trace(), mutex.address(), started, None, outcome);
+                }
+                None => recorder::cond_waits(thread, 0),
+            }
         }
         error
     }

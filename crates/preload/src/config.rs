@@ -19,7 +19,7 @@ use crate::{arena, recorder, site, tally};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
-/// Whether to say at exit what was left to glibc.
+/// Whether to say what goes wrong.
 pub(crate) fn verbose() -> bool {
     VERBOSE.load(Ordering::Relaxed)
 }

@@ -8,6 +8,9 @@ use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU16, AtomicU32, Ordering};
 
+use crate::algorithm::sleep;
+use crate::signals_blocked::with_signals_blocked;
+
 /// The largest page of the architecture.
 const PAGE_BYTES: usize = if cfg!(target_arch = "aarch64") { 1 << 16 } else { 1 << 12 };
 
@@ -18,10 +21,13 @@ struct Wiped {
     /// [`KNOWN`] and the generation of this process: how many forks lie between it and the program's start, modulo 2¹⁶. Zero
     /// before this library is loaded, and in a child that has not noticed that it is one.
     generation: AtomicU32,
-    _rest: [u8; PAGE_BYTES - 4],
+    /// 1 once a thread of the child has noticed it.
+    noticed: AtomicU32,
+    _rest: [u8; PAGE_BYTES - 8],
 }
 
-static WIPED: Wiped = Wiped { generation: AtomicU32::new(0), _rest: [0; PAGE_BYTES - 4] };
+static WIPED: Wiped =
+    Wiped { generation: AtomicU32::new(0), noticed: AtomicU32::new(0), _rest: [0; PAGE_BYTES - 8] };
 const KNOWN: u32 = 1 << 16;
 
 /// Whether the kernel wipes it.
@@ -59,20 +65,32 @@ pub(crate) fn generation() -> u16 {
     WIPED.generation.load(Ordering::Relaxed) as u16
 }
 
-/// The beginning of a child; nothing before the library is loaded.
+/// The beginning of a child; nothing before the library is loaded. Of several threads that notice it one begins, and the others
+/// wait until it has.
 #[cold]
 fn notice() {
+    const SLEEP_NS: u64 = 50_000;
     let child_begins = CHILD_BEGINS.load(Ordering::Acquire);
-    if !child_begins.is_null() {
-        // SAFETY: `start` stores functions of this type alone.
-        unsafe { transmute::<*mut (), fn()>(child_begins)() };
+    if child_begins.is_null() {
+        return;
     }
+    // A signal handler that took a lock would wait for the thread that it interrupts.
+    with_signals_blocked(|| {
+        if WIPED.noticed.swap(1, Ordering::AcqRel) == 0 {
+            // SAFETY: `start` stores functions of this type alone.
+            unsafe { transmute::<*mut (), fn()>(child_begins)() };
+        }
+        while WIPED.generation.load(Ordering::Acquire) == 0 {
+            sleep(SLEEP_NS, None);
+        }
+    });
 }
 
 /// In a child: what was acquired until now was acquired by the parent.
 pub(crate) fn next() {
     let next = LAST_GENERATION.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-    WIPED.generation.store(KNOWN | u32::from(next), Ordering::Relaxed);
+    WIPED.noticed.store(1, Ordering::Relaxed);
+    WIPED.generation.store(KNOWN | u32::from(next), Ordering::Release);
 }
 
 /// Whether this process is known to be no child, or the child's beginning has been noticed. False always where the kernel

@@ -5,9 +5,7 @@ use core::ffi::{c_char, c_int};
 use crate::choice::{MUTEXES, RWLOCKS, SPINS};
 use crate::signals_blocked::{block_signals, unblock_signals};
 use crate::tag::Initialisation;
-use crate::{
-    arena, cancellation, choice, config, generation, handles, misuse, real, recorder, rwlock, tally, thread,
-};
+use crate::{cancellation, choice, config, generation, handles, misuse, real, recorder, rwlock, thread};
 
 /// glibc calls constructors with the arguments of the program and its environment.
 #[used]
@@ -86,8 +84,8 @@ extern "C" fn forked() {
 fn child_begins() {
     let thread = thread::current();
     Initialisation::end();
-    generation::next();
     machine::host::forget_sleepers();
+    generation::next(); // other threads of the child use locks from here on
     recorder::forked_child(&thread.recorded);
     rwlock::keep_own_reads(thread);
 }
@@ -95,49 +93,6 @@ fn child_begins() {
 extern "C" fn end() {
     recorder::process_ends();
     if config::verbose() {
-        if tally::get().is_none() {
-            summarise();
-        }
         misuse::tell();
-    }
-}
-
-fn summarise() {
-    let mut digits = [[0; 20]; 6];
-    let [mutexes, rwlocks, spins] = [&MUTEXES, &RWLOCKS, &SPINS].map(|choices| choices.counts());
-    let numbers = [mutexes.0, rwlocks.0, spins.0, arena::full(), mutexes.1, rwlocks.1];
-    let mut texts: [&[u8]; 6] = [b""; 6];
-    for ((digits, number), text) in digits.iter_mut().zip(numbers).zip(&mut texts) {
-        *text = decimal(number, digits);
-    }
-    config::say(&[
-        b"contend: left to glibc: mutexes ",
-        texts[0],
-        b", rwlocks ",
-        texts[1],
-        b", spin locks ",
-        texts[2],
-        b";",
-    ]);
-    config::say(&[
-        b" arena full: ",
-        texts[3],
-        b"; partly emulated: mutexes ",
-        texts[4],
-        b", rwlocks ",
-        texts[5],
-        b"\n",
-    ]);
-}
-
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut first = digits.len();
-    loop {
-        first -= 1;
-        digits[first] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            return &digits[first..];
-        }
     }
 }

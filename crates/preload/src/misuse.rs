@@ -1,6 +1,6 @@
 //! Calls that POSIX leaves undefined and glibc answers with 0: they change nothing here either, and are told at the end.
 
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use pthread::object::ObjectKind;
 
@@ -11,12 +11,10 @@ const REMEMBERED: usize = 16;
 
 /// Which objects were unlocked while no thread held them: address, and kind in the low bits, which are zero in an address.
 static UNLOCKED: [AtomicUsize; REMEMBERED] = [const { AtomicUsize::new(0) }; REMEMBERED];
-static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// Notes that an object was unlocked which no thread held.
 #[cold]
 pub(crate) fn unlocked_while_free(kind: ObjectKind, address: usize) {
-    COUNT.fetch_add(1, Relaxed);
     let entry = address | kind.index();
     for slot in &UNLOCKED {
         match slot.compare_exchange(0, entry, Relaxed, Relaxed) {

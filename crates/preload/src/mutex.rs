@@ -23,7 +23,7 @@
 
 use core::ffi::c_int;
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 use pthread::object::{ObjectKind, mutex as layout};
@@ -32,7 +32,7 @@ use crate::arena::{self, Reference};
 use crate::choice::{self, Choice, IN_ARENA, MUTEXES};
 use crate::recorder::{self, Call, Mode, Refusal, Trace};
 use crate::state::{self, Entered, Patience, State};
-use crate::tag::{Initialisation, Owner, Tag};
+use crate::tag::{Owner, Tag};
 use crate::thread::{self, Thread};
 use crate::{misuse, real, site};
 
@@ -140,19 +140,7 @@ impl Mutex {
 
     #[inline(always)]
     fn reference(&self) -> Reference {
-        Reference(self.words[0].load(Acquire)) // [1] from `find_own_slot`
-    }
-
-    /// A mutex that was moved or copied refers to the slot of the one that it was.
-    #[cold]
-    #[inline(never)]
-    fn find_own_slot(&self) {
-        Initialisation::alone(|_| {
-            let held = self.owner.load(Relaxed) != 0;
-            if let Some(own) = self.reference().moved_to(self.address(), held) {
-                self.words[0].store(own.0, Release); // [1] to `reference`: the slot is a free lock
-            }
-        });
+        Reference::kept_in(&self.words[0])
     }
 
     /// Why this mutex has to stay glibc's.
@@ -179,6 +167,14 @@ impl Mutex {
         MUTEXES.decided(&self.tag, self.address(), caller, self.refusal(), &self.words[0])
     }
 
+    /// Decides whose the mutex is, if no call has: one that gives it up and takes it back must find it the same.
+    #[inline]
+    pub(crate) fn decide(&self) {
+        if MUTEXES.swaps() && self.tag.is_undecided() {
+            let _ = self.decided(0);
+        }
+    }
+
     #[inline(always)]
     fn lock(&self, patience: Patience, caller: usize) -> c_int {
         match self.choice() {
@@ -191,7 +187,8 @@ impl Mutex {
     #[inline(always)]
     fn lock_ours(&self, choice: &Choice, patience: Patience, caller: usize) -> c_int {
         if choice.offset == IN_ARENA && !self.reference().is_of(self.address()) {
-            self.find_own_slot();
+            // It was moved or copied here.
+            Reference::find_own_slot(&self.words[0], self.address(), self.owner.load(Relaxed) != 0);
         }
         if recorder::enabled() {
             return self.lock_recorded(choice, patience, caller);
@@ -524,7 +521,7 @@ impl Mutex {
     fn destroy(&self) -> c_int {
         let Some(choice) = self.choice() else { return self.destroy_elsewhere() };
         if choice.offset == IN_ARENA && !self.reference().is_of(self.address()) {
-            self.find_own_slot();
+            Reference::find_own_slot(&self.words[0], self.address(), self.owner.load(Relaxed) != 0);
         }
         if self.waits.load(Relaxed) != 0 || !self.state(choice).is_free() {
             return libc::EBUSY;

@@ -154,7 +154,7 @@ impl Rwlock {
 
     #[inline(always)]
     fn reference(&self) -> Reference {
-        Reference(self.words[0].load(Relaxed))
+        Reference::kept_in(&self.words[0])
     }
 
     fn refusal(&self) -> Option<Refusal> {
@@ -179,6 +179,10 @@ impl Rwlock {
 
     #[inline(always)]
     fn lock_ours(&self, choice: &Choice, mode: Mode, patience: Patience, caller: usize) -> c_int {
+        if choice.offset == IN_ARENA && !self.reference().is_of(self.address()) {
+            // It was moved or copied here.
+            Reference::find_own_slot(&self.words[0], self.address(), self.writer.load(Relaxed) != 0);
+        }
         // glibc checks the time first, whether or not it will be needed.
         if let Patience::Until(time) = patience
             && time.deadline().is_none()

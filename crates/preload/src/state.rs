@@ -186,10 +186,18 @@ impl<'a> State<'a> {
     fn take_after_fork(self, side: impl Side, patience: Patience) -> Entered {
         const SLEEP_NS: u64 = 100_000;
         generation(); // notices a child's beginning
-        let attempt = || Initialisation::alone(|_| side.try_acquire(&self));
+        // Together: who gives up a hold of the parent's meanwhile would wipe this one.
+        let attempt = || {
+            Initialisation::alone(|_| {
+                let taken = side.try_acquire(&self);
+                if taken {
+                    self.generation.store(generation(), Ordering::Relaxed);
+                }
+                taken
+            })
+        };
         let started = recorder::stamp();
         if attempt() {
-            self.generation.store(generation(), Ordering::Relaxed);
             return Ok(None);
         }
         let deadline = match patience {
@@ -199,7 +207,6 @@ impl<'a> State<'a> {
         };
         loop {
             if attempt() {
-                self.generation.store(generation(), Ordering::Relaxed);
                 return Ok(Some(started));
             }
             if self.generation.load(Ordering::Relaxed) == generation() {
@@ -223,7 +230,7 @@ impl<'a> State<'a> {
     #[inline(always)]
     pub(crate) fn leave(self) {
         if !is_now(self.generation.load(Ordering::Relaxed)) {
-            return self.leave_after_fork();
+            return self.leave_after_fork(self.choice.algorithm.release);
         }
         // SAFETY: the promise of `State::new`.
         unsafe { (self.choice.algorithm.release)(self.at) }
@@ -233,29 +240,43 @@ impl<'a> State<'a> {
     #[inline(always)]
     pub(crate) fn leave_shared(self) {
         if !is_now(self.generation.load(Ordering::Relaxed)) {
-            return self.leave_after_fork();
+            return self.leave_after_fork(self.choice.shared.release);
         }
         // SAFETY: the promise of `State::new`.
         unsafe { (self.choice.shared.release)(self.at) }
     }
 
+    /// Gives up a hold of the parent's, unless another thread has taken the lock in this process since.
     #[cold]
     #[inline(never)]
-    fn leave_after_fork(self) {
+    fn leave_after_fork(self, release: unsafe fn(*const u8)) {
         generation(); // notices a child's beginning
-        self.wipe();
+        let is_taken = Initialisation::alone(|_| {
+            let is_taken = is_now(self.generation.load(Ordering::Relaxed));
+            if !is_taken {
+                self.clear();
+            }
+            is_taken
+        });
+        if is_taken {
+            // SAFETY: the promise of `State::new`.
+            unsafe { release(self.at) }
+        }
     }
 
     /// Makes the lock a free one whatever it was.
     #[cold]
     #[inline(never)]
     pub(crate) fn wipe(self) {
-        Initialisation::alone(|_| {
-            for offset in (0..self.choice.algorithm.bytes).step_by(8).rev() {
-                // SAFETY: the promise of `State::new`.
-                unsafe { &*self.at.add(offset).cast::<AtomicU64>() }.store(0, Ordering::Release);
-            }
-        });
+        Initialisation::alone(|_| self.clear());
+    }
+
+    /// The same, for a thread that has the right to decide.
+    fn clear(self) {
+        for offset in (0..self.choice.algorithm.bytes).step_by(8).rev() {
+            // SAFETY: the promise of `State::new`.
+            unsafe { &*self.at.add(offset).cast::<AtomicU64>() }.store(0, Ordering::Release);
+        }
     }
 
     /// In the child of a fork, for a lock under which its one thread reads `count` times: the other readers, and

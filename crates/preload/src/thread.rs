@@ -109,17 +109,11 @@ pub(crate) unsafe extern "C-unwind" fn create(
     function: *mut c_void,
     argument: *mut c_void,
 ) -> c_int {
-    let Some(start) = Start::keep(function, argument) else {
-        // SAFETY: passed on.
-        return unsafe { real::pthread_create(thread, attributes, function, argument) };
-    };
-    // SAFETY: passed on; the function is one for threads, and takes what it is given here.
+    // SAFETY: passed on; the start is that of a function for threads.
     unsafe {
-        let error = real::pthread_create(thread, attributes, run as *mut c_void, start.as_ptr().cast());
-        if error != 0 {
-            Start::take(start.as_ptr().cast());
-        }
-        error
+        started(function, argument, run::<*mut c_void> as *mut c_void, |function, argument| {
+            real::pthread_create(thread, attributes, function, argument)
+        })
     }
 }
 
@@ -132,39 +126,41 @@ pub(crate) unsafe extern "C-unwind" fn create_c11(
     function: *mut c_void,
     argument: *mut c_void,
 ) -> c_int {
-    let Some(start) = Start::keep(function, argument) else {
-        // SAFETY: passed on.
-        return unsafe { real::thrd_create(thread, function, argument) };
-    };
-    // SAFETY: passed on; the function is one for threads of C11, and takes what it is given here.
+    // SAFETY: passed on; the start is that of a function for threads of C11.
     unsafe {
-        let error = real::thrd_create(thread, run_c11 as *mut c_void, start.as_ptr().cast());
-        if error != 0 {
-            Start::take(start.as_ptr().cast());
-        }
-        error
+        started(function, argument, run::<c_int> as *mut c_void, |function, argument| {
+            real::thrd_create(thread, function, argument)
+        })
     }
+}
+
+/// Creates a thread that begins in `run`, or in its own function where its start cannot be kept.
+///
+/// # Safety
+/// `run` is for functions of the type of `function`.
+unsafe fn started(
+    function: *mut c_void,
+    argument: *mut c_void,
+    run: *mut c_void,
+    create: impl FnOnce(*mut c_void, *mut c_void) -> c_int,
+) -> c_int {
+    let Some(start) = Start::keep(function, argument) else {
+        return create(function, argument);
+    };
+    let error = create(run, start.as_ptr().cast());
+    if error != 0 {
+        // SAFETY: no thread has it.
+        unsafe { Start::take(start.as_ptr().cast()) };
+    }
+    error
 }
 
 /// The start of a thread; also of one that is cancelled or calls `pthread_exit`, which unwind to here.
-unsafe extern "C-unwind" fn run(start: *mut c_void) -> *mut c_void {
-    type Function = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
-    // SAFETY: `create` made it for this thread, from a function of this type.
+unsafe extern "C-unwind" fn run<R>(start: *mut c_void) -> R {
+    // SAFETY: `started` made it for this thread, from a function of this type.
     unsafe {
         let Start { function, argument } = Start::take(start);
-        let function = transmute::<*mut c_void, Function>(function);
-        let result = with_cleanup(ended, null_mut(), || function(argument));
-        ended(null_mut());
-        result
-    }
-}
-
-unsafe extern "C-unwind" fn run_c11(start: *mut c_void) -> c_int {
-    type Function = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
-    // SAFETY: `create_c11` made it for this thread, from a function of this type.
-    unsafe {
-        let Start { function, argument } = Start::take(start);
-        let function = transmute::<*mut c_void, Function>(function);
+        let function = transmute::<*mut c_void, unsafe extern "C-unwind" fn(*mut c_void) -> R>(function);
         let result = with_cleanup(ended, null_mut(), || function(argument));
         ended(null_mut());
         result

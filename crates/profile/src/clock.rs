@@ -24,3 +24,10 @@ pub fn ticks() -> u64 {
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     compile_error!("recording needs a cycle counter that user space may read: x86-64 and AArch64 are known");
 }
+
+/// The present time by one of the kernel's clocks, ns.
+#[cfg(feature = "read")]
+pub(crate) fn clock_ns(clock: rustix::time::ClockId) -> u64 {
+    let now = rustix::time::clock_gettime(clock);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}

@@ -266,8 +266,8 @@ words! {
         head,
         /// Kernel's thread identifier, of the last thread that used the record.
         tid,
-        /// Number of the record within its section, from 1.
-        number,
+        /// Not used.
+        reserved_0,
         /// Threads that have used the record. More than 1 only past the bound on thread records.
         lives,
         /// `CLOCK_MONOTONIC` at the first acquisition of the last thread that used the record, ns.
@@ -311,15 +311,15 @@ words! {
         /// [`ObjectKind`](pthread::object::ObjectKind) in the low half; how often the same call site made a lock of this kind at this
         /// address, minus one, in the high half.
         kind,
-        /// Ticks at the first touch.
-        first_ticks,
-        /// Position of the [`Thread`] record of the thread that first touched it.
-        thread,
+        /// Not used.
+        reserved_0,
+        /// Not used.
+        reserved_1,
         /// Return addresses that follow, in the low half; in the high half a hash of the stack of the first touch, which tells
         /// whether the same calls made another lock at this address.
         frames,
-        /// Ticks when it was destroyed; 0 before.
-        destroyed_ticks,
+        /// Not used.
+        reserved_2,
         /// Whose stack follows, in the low half: 0 that of the first touch, 1 that of its initialisation. In the high half, of how
         /// many objects that were initialised with this stack it was the last; 0 if that is not known.
         origin,
@@ -814,6 +814,13 @@ words! {
         /// Time in them, ns.
         wait_ns,
     }
+}
+
+/// The little-endian word at `at`; zero where the bytes end.
+#[cfg(feature = "read")]
+pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..).and_then(<[u8]>::first_chunk);
+    word.map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 /// Types of records.

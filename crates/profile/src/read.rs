@@ -53,7 +53,8 @@ pub use while_held::WhileHeld;
 
 use crate::format::{HeaderValues, RunValues, TaskValues};
 
-/// Between the moment at which a recorder counts a block as given out and the one at which the file has grown over it.
+/// Between the moment at which a recorder counts a block as given out and the one at which the file has grown over it, and the block's
+/// header is written.
 const GROWTH_TAKES: Duration = Duration::from_millis(50);
 
 /// Why a file cannot be read as a profile.
@@ -152,8 +153,8 @@ impl Profile {
     pub fn read(file: &File, path: &Path) -> Result<Self, Error> {
         let read = || container::parse(path, file);
         match read() {
-            // A program that records may be about to let the file grow.
-            Err(Error::Truncated { .. }) => {
+            // A program that records may be about to let the file grow, or to write the header of a block.
+            Err(Error::Truncated { .. } | Error::Damaged { .. }) => {
                 std::thread::sleep(GROWTH_TAKES);
                 read()
             }

@@ -44,10 +44,10 @@ use crate::arena::{Arena, Block, Grow, Need};
 use crate::format::{
     FRAMES, Header, Histograms, Pair, Process, ProcessValues, Quantity, Refusal, Type, UNIT, head,
 };
-use callers::{CALLER, CALLER_SHIFT, Numbered, caller_in};
+use callers::{CALLER, CALLER_SHIFT, Numbered};
 use locks::{REMEMBERED, Sites, Stacks};
 use long_holds::LongHolds;
-use pairs::{WARM, note, slot_of};
+use pairs::{WARM, note, place_of, slot_of};
 use threads::ThreadPart;
 use timeline::Longest;
 
@@ -198,9 +198,10 @@ fn period_in(header: &Header) -> u32 {
     header.sample_period.load(Relaxed).clamp(1, 1 << 30) as u32
 }
 
+/// Adds to a word that no other thread writes: there is no read-modify-write.
 #[inline]
-fn add(word: &AtomicU64, amount: u64) {
-    word.store(word.load(Relaxed).wrapping_add(amount), Relaxed); // a single writer: no read-modify-write
+pub(crate) fn add(word: &AtomicU64, amount: u64) {
+    word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
 }
 
 /// What a process is, as far as its recorder cannot find out by itself.
@@ -289,6 +290,7 @@ impl<H: Host> Recorder<H> {
         t.forget();
         self.slots.store(null_mut(), Relaxed); // the parent's; the memory stays, there is no other reference to it
         self.numbered.forget();
+        self.sites.forget();
         self.locks.store(0, Relaxed);
         for lock in &self.remembered {
             lock.store(0, Relaxed);
@@ -373,6 +375,20 @@ impl<H: Host> Recorder<H> {
         self.thread_bound.store(threads.max(1), Relaxed);
     }
 
+    /// Runs `body`, which changes the calling thread's records, with signals blocked. `None`, and `body` is not run, where this call
+    /// has interrupted such a change.
+    #[inline]
+    fn undisturbed<R>(&self, t: &PerThread, body: impl FnOnce() -> R) -> Option<R> {
+        self.host.with_signals_blocked(|| {
+            if t.busy.replace(true) {
+                return None;
+            }
+            let result = body();
+            t.busy.set(false);
+            Some(result)
+        })
+    }
+
     fn section_number(&self) -> u64 {
         // The process record follows its block's header.
         self.process().map_or(0, |process| self.arena.position_of(process) - 1)
@@ -451,7 +467,9 @@ impl<H: Host> Recorder<H> {
         match self.pair(t, trace, kind, mode, call.object) {
             Some(pair) => {
                 let caller = call.caller as u64;
-                pair.callers()[slot_of(caller)].store(caller, Relaxed); // the pair was made with its stack
+                if caller != 0 {
+                    place_of(pair.callers(), caller); // not new: the pair was made with its stack
+                }
                 self.count_acquisition(t, trace, pair, kind, mode, caller, wait_started);
             }
             None => self.drop_event(),
@@ -769,7 +787,7 @@ impl<H: Host> Recorder<H> {
             return self.drop_event();
         };
         pair.released.store(0, Relaxed); // the time in the wait is not think time
-        let called = caller_in(pair.state.load(Relaxed)); // that of the hold which the wait interrupted
+        let called = t.holding_from(pair); // the hold goes on that the wait interrupted
         self.begin(t, trace, pair, ObjectKind::Mutex, Mode::Exclusive, called, relock_started);
         self.cond_waits(t, 0);
         add(&pair.condition_waits, 1);
@@ -786,10 +804,6 @@ impl<H: Host> Recorder<H> {
     /// A lock is gone: whatever comes to its address is another one.
     #[cold]
     pub fn destroyed(&self, trace: &Trace) {
-        let number = trace.lock();
-        if let Some(lock) = self.lock(number) {
-            lock.destroyed_ticks.store(H::stamp(), Relaxed);
-        }
         trace.place.store(0, Relaxed);
         trace.released.store(0, Relaxed);
     }

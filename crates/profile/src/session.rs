@@ -16,10 +16,10 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use crate::arena::{Arena, Block, Grow, Need, write_header};
-use crate::clock::ticks;
+use crate::clock::{clock_ns, ticks};
 use crate::format::{Header, MAGIC, PAGE, Process, Run, RunValues, Task, TaskValues, Type, head};
 use crate::read::{Error, Profile};
 use crate::record::LONGEST_WAITS;
@@ -357,9 +357,4 @@ impl Grow for Recording {
         let wrote = self.file.write_all_at(&zeros, start);
         wrote.map(|()| end).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))
     }
-}
-
-fn clock_ns(clock: ClockId) -> u64 {
-    let now = clock_gettime(clock);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

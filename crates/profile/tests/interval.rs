@@ -155,6 +155,36 @@ fn condition_waits_are_acquisitions_of_which_one_in_so_many_is_timed() {
     assert_eq!(between(&before, look(&file)).header.sample_period, 4);
 }
 
+/// What is left to the C library is missing in every interval; what was lost was lost once.
+#[test]
+fn an_interval_has_the_losses_in_it_alone() {
+    let file = File::new(1 << 20, 1);
+    let process = file.recorder.process().unwrap();
+    let (t, lock) = (PerThread::new(), Trace::new());
+    process.attached.store(1, Relaxed);
+    process.untouched_robust.store(2, Relaxed);
+    process.merged_locks.store(4, Relaxed);
+    let lost = [&process.lost_events, &process.without_callers, &process.merged_pairs];
+    lost.iter().for_each(|word| word.store(5, Relaxed));
+    let before = look(&file);
+    lost.iter().for_each(|word| word.store(8, Relaxed));
+    file.recorder.timed_out(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
+    let header = between(&before, look(&file)).header;
+    let attached = header.attached.unwrap();
+    assert_eq!((attached.lost_events, attached.without_callers, header.merged_pairs), (3, 3, 3));
+    assert_eq!((header.merged_locks, header.untouched.robust), (4, 2));
+}
+
+#[test]
+fn waits_that_are_watched_from_outside_are_no_acquisitions_without_times() {
+    let file = File::new(1 << 20, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    file.recorder.cond_waited(&t, &lock, 0x1000, NOW.get(), None, Outcome::Woken);
+    assert_eq!(look(&file).counted().acquisitions, 1);
+    file.recorder.process().unwrap().attached.store(1, Relaxed);
+    assert_eq!(look(&file).counted().acquisitions, 0);
+}
+
 /// Programs may write anything to the file, at any time.
 #[test]
 fn forged_files_harm_nobody() {

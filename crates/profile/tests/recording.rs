@@ -310,6 +310,8 @@ fn a_forked_child_counts_in_a_section_of_its_own() {
     assert!(unsafe { file.recorder.start_in_child(&t, &image(78)) });
     file.recorder.releasing(&t, &inherited, Mode::Exclusive); // what an atfork handler does
     file.pair(&t, &inherited, 0x1000, 1, 5);
+    let before_own = Profile::parse("test", &file.bytes()).unwrap();
+    assert_eq!(before_own.sections()[1].mappings.len(), 1, "a pair has return addresses, too");
     let own = Trace::new();
     file.pair(&t, &own, 0x2000, 1, 5);
     let profile = Profile::parse("test", &file.bytes()).unwrap();
@@ -321,6 +323,20 @@ fn a_forked_child_counts_in_a_section_of_its_own() {
     counts.sort_unstable();
     let (old, new) = ("program+0x0", "program+0x1000");
     assert_eq!(counts, [(77, old, 2), (78, old, 1), (78, new, 1)], "what was mapped at the fork still is");
+}
+
+#[test]
+fn a_forked_child_notes_the_stacks_that_its_parent_has_noted() {
+    let file = File::new(MIB, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    STACK.set(vec![0x5001, 0x5002]);
+    file.pair(&t, &lock, 0x1000, 1, 5);
+    // SAFETY: this thread stands for the child's only one.
+    assert!(unsafe { file.recorder.start_in_child(&t, &image(78)) });
+    file.pair(&t, &lock, 0x1000, 1, 5);
+    STACK.take();
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    assert_eq!(profile.sections()[1].sites, [(lock.lock(), vec![0x5001, 0x5002])]);
 }
 
 #[test]
@@ -434,6 +450,8 @@ fn records_of_ended_threads_are_taken_over_past_the_bound() {
     assert_eq!(profile.sections()[0].threads.len(), 4);
     let table = profile.table(&Options { symbols: false, ..Options::default() });
     assert_eq!(row(&table, 0x1000).acquisitions(), 2 * ENDED);
+    let think = &row(&table, 0x1000).exclusive.think;
+    assert_eq!((think.count, think.total_ns), (ENDED, ENDED as f64), "none from one thread to the next");
     assert_eq!(table.header.threads, ENDED);
     // A thread that has said that it ends may still run: its records are its own until it is gone.
     GONE.set(false);
@@ -744,6 +762,62 @@ fn a_wait_is_counted_where_it_was_and_behind_the_call_that_held_the_lock() {
     let table = table(&file);
     let sites = &row(&table, 0x1000).call_sites;
     assert_eq!(sites.iter().map(|site| site.waits).sum::<u64>(), 3);
+}
+
+/// Return addresses that come first at the same place among a pair's callers.
+const CALLERS_OF_ONE_PLACE: [usize; 2] = [0x5000, 0x5100];
+
+#[test]
+fn a_hold_after_a_condition_wait_is_of_the_call_that_took_the_lock() {
+    let [first, second] = CALLERS_OF_ONE_PLACE;
+    let file = File::new(MIB, 1 << 20);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    // The first one is timed, and so is the think time that the second one ends; the third one is not.
+    for caller in [first, second, first] {
+        let call = Call { object: 0x1000, caller };
+        file.recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, None);
+        file.recorder.releasing(&t, &lock, Mode::Exclusive);
+    }
+    let started = NOW.get();
+    pass(100);
+    file.recorder.cond_waited(&t, &lock, 0x1000, started, Some(NOW.get() - 40), Outcome::Woken);
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    let records = profile.sections()[0].pairs.iter().flat_map(|pair| pair.by_caller());
+    let waited: Vec<_> = records.filter(|of| of.waits > 0).map(|of| (of.caller, of.wait_ticks)).collect();
+    assert_eq!(waited, [(first as u64, 40)]);
+}
+
+#[test]
+fn the_first_call_for_a_lock_leaves_the_callers_of_its_record_alone() {
+    let file = File::new(MIB, 1);
+    file.recorder.header().unwrap().lock_bytes.store(MIB, Relaxed); // there is no space for locks: one record is of all
+    let (t, locks) = (PerThread::new(), [Trace::new(), Trace::new(), Trace::new()]);
+    for (lock, caller) in locks.iter().zip(CALLERS_OF_ONE_PLACE.into_iter().chain([0])) {
+        let call = Call { object: 0x1000, caller };
+        file.recorder.acquired(&t, lock, ObjectKind::Mutex, Mode::Exclusive, call, Some(NOW.get() - 40));
+        file.recorder.releasing(&t, lock, Mode::Exclusive);
+    }
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    let records = profile.sections()[0].pairs.iter().flat_map(|pair| pair.by_caller());
+    let mut waited: Vec<_> = records.map(|of| (of.caller, of.waits)).collect();
+    waited.sort_unstable();
+    assert_eq!(waited, CALLERS_OF_ONE_PLACE.map(|caller| (caller as u64, 1)));
+}
+
+#[test]
+fn a_call_site_holds_a_lock_for_no_longer_than_its_row_says() {
+    let file = File::new(MIB, 1);
+    file.recorder.process().unwrap().cost_in_hold.store(300 * 1024, Relaxed);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    for _ in 0..10 {
+        let call = Call { object: 0x1000, caller: 0x5000 };
+        file.recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, None);
+        pass(100_000);
+        file.recorder.releasing(&t, &lock, Mode::Exclusive);
+    }
+    let table = table(&file);
+    let row = row(&table, 0x1000);
+    assert_eq!((row.held_ns(), row.call_sites[0].held_ns), (997_000.0, 997_000.0));
 }
 
 /// How long one wait was behind each call, in ticks: it lasted from `began` to the end of these holds, each by a thread of its own, as

@@ -105,6 +105,64 @@ fn try_guarded<G, H>(result: TryLockResult<G>, guard: impl FnOnce(G) -> H) -> Tr
     Ok(guarded(acquired, guard)?)
 }
 
+/// What both locks do with their value and their poison.
+macro_rules! has_a_value {
+    ($lock:ident) => {
+        impl<T> $lock<T> {
+            /// A lock that no thread holds.
+            #[inline]
+            pub const fn new(value: T) -> Self {
+                Self { recorded: Recorded::new(()), inner: sync::$lock::new(value) }
+            }
+
+            /// The value.
+            ///
+            /// # Errors
+            ///
+            /// The lock is poisoned; the error has the value.
+            pub fn into_inner(self) -> LockResult<T> {
+                self.inner.into_inner()
+            }
+        }
+
+        impl<T: ?Sized> $lock<T> {
+            /// Whether a thread panicked while it held the lock alone.
+            #[inline]
+            pub fn is_poisoned(&self) -> bool {
+                self.inner.is_poisoned()
+            }
+
+            /// Takes the poison away.
+            #[inline]
+            pub fn clear_poison(&self) {
+                self.inner.clear_poison();
+            }
+
+            /// The value, to which there is no other reference.
+            ///
+            /// # Errors
+            ///
+            /// The lock is poisoned; the error has the value.
+            pub fn get_mut(&mut self) -> LockResult<&mut T> {
+                self.inner.get_mut()
+            }
+        }
+
+        impl<T> From<T> for $lock<T> {
+            fn from(value: T) -> Self {
+                Self::new(value)
+            }
+        }
+
+        impl<T: ?Sized + std::fmt::Debug> std::fmt::Debug for $lock<T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.inner.fmt(f)
+            }
+        }
+    };
+}
+use has_a_value;
+
 /// What all guards do: they lead to the value, and show it as it shows itself.
 macro_rules! leads_to_the_value {
     ($guard:ident) => {

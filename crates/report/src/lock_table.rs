@@ -319,12 +319,17 @@ fn without_a_core(queued_ns: Option<f64>) -> Option<String> {
 pub fn rows(table: &LockTable, top: usize) -> Table {
     let folded = table.folded().into_iter().take(top);
     if has_waits_alone(table) {
-        let mut shown = Table::new(attached_columns());
-        for_each_use(folded, |row, way, usage| shown.row(attached_cells(table, row, way, usage)));
-        return shown;
+        return waits_alone(table, folded);
     }
     let mut shown = Table::new(columns(table));
     for_each_use(folded, |row, way, usage| shown.row(cells(table, row, way, usage)));
+    shown
+}
+
+/// These locks of a program of which nothing but waits is known.
+fn waits_alone<'a>(table: &LockTable, rows: impl IntoIterator<Item = &'a LockRow>) -> Table {
+    let mut shown = Table::new(attached_columns());
+    for_each_use(rows, |row, way, usage| shown.row(attached_cells(table, row, way, usage)));
     shown
 }
 
@@ -528,6 +533,9 @@ fn kernel_unfolds_to(row: &KernelRow) -> Unfolded<'_> {
 
 /// All locks, the kernel's behind the program's, as comma-separated values.
 pub fn csv(table: &LockTable) -> String {
+    if has_waits_alone(table) && table.kernel.is_none() {
+        return waits_alone(table, &table.rows).csv();
+    }
     let of_kernel = kernel_columns().into_iter().filter(|column| !SHARED.contains(&column.key()));
     let mut all = Table::new(columns(table).into_iter().chain(of_kernel));
     let width = kernel_columns().len() - SHARED.len();
@@ -853,24 +861,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_an_attached_program_is_empty_and_not_zero() {
+    fn an_attached_program_has_its_waits_as_comma_separated_values() {
         let csv = csv(&attached());
         let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let keys = lines.next().unwrap();
-        let first = lines.next().unwrap();
-        let of = |key: &str| first[keys.iter().position(|known| *known == key).unwrap()];
-        for key in [
-            "acquires_per_s",
-            "critical_section_ns",
-            "share",
-            "contended_share",
-            "acquisitions",
-            "try_failures",
-            "nested",
-        ] {
-            assert_eq!(of(key), "", "{key} in {csv}");
-        }
-        assert_eq!((of("waits"), of("waited_ms"), of("timeouts")), ("4200", "1100", "0"));
+        let rows: Vec<_> = lines.collect();
+        let of = |row: usize, key: &str| rows[row][keys.iter().position(|known| *known == key).unwrap()];
+        assert!(!keys.contains(&"acquisitions") && !keys.contains(&"critical_section_ns"), "{csv}");
+        let first = ["waits", "waited_ms", "timeouts", "holder", "wait_p99_ns"].map(|key| of(0, key));
+        assert_eq!(first, ["4200", "1100", "0", "writer 4713", ""]);
+        assert_eq!((of(2, "lock"), of(2, "waits"), of(2, "waited_ms")), ("work_condition", "12", "9000"));
         let page = page(&attached(), None).html();
         assert!(page.contains("writer 4713: 100 % of 80"), "{page}");
     }

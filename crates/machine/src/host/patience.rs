@@ -286,7 +286,9 @@ impl Patience for Sleeping {
     #[inline]
     fn pause_between(round: &mut Round) {
         if !Self::spin_or_yield(round) {
-            futex::sleep(FIRST_SLEEP_NS << round.bounded_sleeps.min(SLEEP_DOUBLINGS));
+            let ns = FIRST_SLEEP_NS << round.bounded_sleeps.min(SLEEP_DOUBLINGS);
+            let ns = round.deadline.map_or(ns, |end| ns.min(end.at_ns.saturating_sub(futex::clock_ns(end.clock))));
+            futex::sleep(if round.cancellable { ns.min(futex::CANCEL_CHECK_NS) } else { ns });
             round.bounded_sleeps += 1;
         }
     }

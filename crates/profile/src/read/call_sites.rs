@@ -47,13 +47,15 @@ impl Callers {
         }
     }
 
-    /// By place in the source. `number` is the lock's.
+    /// By place in the source. `number` is the lock's, and `own_ns` what recording added to each of its holds.
+    #[expect(clippy::too_many_arguments, reason = "the lock, its process, and what all locks have in common")]
     pub(super) fn finish(
         self,
         section: &Section,
         number: u32,
         taken_by: &TakenBy<'_>,
         ns_per_tick: f64,
+        own_ns: f64,
         symbols: &mut Symbols<'_>,
         calls: &mut Option<Stacks<'_>>,
     ) -> Vec<SiteUse> {
@@ -67,9 +69,9 @@ impl Callers {
                 SiteUse { function, source, file, call, ..SiteUse::default() }
             });
             site.callers.push(caller);
-            site.add(&sum, |ticks| ticks as f64 * ns_per_tick);
+            site.add(&sum, own_ns, |ticks| ticks as f64 * ns_per_tick);
             if section.process.watches_cores != 0 {
-                site.add_while_held(&sum, section.number, ns_per_tick);
+                site.add_while_held(&sum, section.number, own_ns, ns_per_tick);
             }
         }
         let mut uses: Vec<_> = uses.into_values().collect();
@@ -116,6 +118,11 @@ impl CallerRecord {
         }
     }
 
+    /// How long its holds lasted, ns, less what recording added to each.
+    fn held_ns(&self, own_ns: f64, ns: impl Fn(u64) -> f64) -> f64 {
+        (ns(self.hold_ticks) - own_ns * self.holds as f64).max(0.0)
+    }
+
     /// Whether anything was done that a call site is named for.
     pub(super) fn is_busy(&self) -> bool {
         self.waits | self.holds | self.behind_ticks > 0
@@ -123,24 +130,24 @@ impl CallerRecord {
 }
 
 impl SiteUse {
-    /// Adds what was done with one return address.
-    pub(super) fn add(&mut self, sum: &CallerRecord, ns: impl Fn(u64) -> f64) {
+    /// Adds what was done with one return address. `own_ns` is what recording added to each hold.
+    pub(super) fn add(&mut self, sum: &CallerRecord, own_ns: f64, ns: impl Fn(u64) -> f64) {
         self.waits = self.waits.saturating_add(sum.waits);
         self.waited_ns += ns(sum.wait_ticks);
         self.behind_ns += ns(sum.behind_ticks);
         self.holds = self.holds.saturating_add(sum.holds);
-        self.held_ns += ns(sum.hold_ticks);
+        self.held_ns += sum.held_ns(own_ns, ns);
     }
 
     /// Adds what holders did whose lock calls had one return address.
-    fn add_while_held(&mut self, sum: &CallerRecord, section: u64, ns_per_tick: f64) {
+    fn add_while_held(&mut self, sum: &CallerRecord, section: u64, own_ns: f64, ns_per_tick: f64) {
         let ns = |ticks: u64| ticks as f64 * ns_per_tick;
         let parts = [sum.hold_waited_ticks, sum.hold_slept_ticks, sum.hold_preempted_ticks].map(ns);
         let waited_before_ns = self.while_held.map_or(0.0, |so_far| so_far.waiting_ns);
         if parts[0] > waited_before_ns && sum.waited_for_votes > 0 {
             self.waited_for = Some(LockId { section, number: (sum.waited_for >> 1) as u32 });
         }
-        let held = WhileHeld::of(ns(sum.hold_ticks.saturating_sub(sum.hold_unknown_ticks)), parts);
+        let held = WhileHeld::of(sum.held_ns(own_ns, ns) - ns(sum.hold_unknown_ticks), parts);
         self.while_held = Some(self.while_held.unwrap_or_default().and(&held));
     }
 

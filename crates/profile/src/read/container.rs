@@ -16,7 +16,7 @@ use crate::format::{
     KERNEL_LOCK_LENGTH, KernelLock, KernelLockValues, KernelRelease, KernelReleaseValues, KernelStack,
     KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock, LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE,
     PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, Site, SiteValues, TaskValues, ThreadValues,
-    Type, UNIT, VERSION, WAIT_LENGTH, Wait, WaitValues, bucket_and_count, split_head,
+    Type, UNIT, VERSION, WAIT_LENGTH, Wait, WaitValues, bucket_and_count, split_head, word,
 };
 use crate::histogram::{BUCKETS, bucket};
 
@@ -302,7 +302,11 @@ fn inherit_mappings(sections: &mut [Section], mut space: usize) {
         let Ok(parent) = before.binary_search_by_key(&parent, |section| section.number) else { continue };
         let parent = &before[parent];
         let inherited = parent.mappings.len() + parent.build_ids.len();
-        if child.locks.is_empty() && child.sites.is_empty() || inherited > space {
+        let has_no_addresses = child.locks.is_empty()
+            && child.sites.is_empty()
+            && child.pairs.is_empty()
+            && child.waits.is_empty();
+        if has_no_addresses || inherited > space {
             continue;
         }
         space -= inherited;
@@ -590,11 +594,6 @@ impl<'p> Parser<'p> {
 
 fn too_many(path: &Path, offset: u64, what: &str) -> Error {
     damaged(path, offset, format!("more than {BOUND} {what} in one profile, where that is the bound"))
-}
-
-/// The little-endian word at `at`; zero where the bytes end.
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).map_or(0, |word| u64::from_le_bytes(std::array::from_fn(|i| word[i])))
 }
 
 /// The little-endian words of a record, one after another.

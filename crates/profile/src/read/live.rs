@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pthread::object::ObjectKind;
 use rustix::fs::{FlockOperation, flock};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 use serde::Serialize;
 
 use super::container::{CallerRecord, PairRecord, Section};
@@ -21,7 +21,7 @@ use super::stacks::Call;
 use super::striped::Striped;
 use super::table::{LockId, LockKind, LockRow, Options, SiteUse};
 use super::{Error, Profile, files};
-use crate::clock::ticks;
+use crate::clock::{clock_ns, ticks};
 use crate::format::{RunValues, ThreadValues};
 
 /// A way of using a lock: what a row of a live table is about.
@@ -242,7 +242,7 @@ impl Watch {
             return Err(Error::Attached { path: self.path.clone() });
         }
         // After the reading: what was stamped meanwhile is not in the future.
-        let now = Now { ticks: ticks(), ns: monotonic_ns() };
+        let now = Now { ticks: ticks(), ns: clock_ns(ClockId::Monotonic) };
         let moment = Moment::of(&profile, now, is_alive, || self.launcher_holds());
         self.names.learn(&profile, &moment, &self.options);
         let mut table = moment.since(self.last.as_ref(), &self.names);
@@ -402,24 +402,21 @@ impl Counts {
 
     /// Counts never fall, but for those of a record that was given to another lock and came back.
     fn less(self, before: Self) -> Self {
-        Self {
-            acquisitions: self.acquisitions.saturating_sub(before.acquisitions),
-            holds: self.holds.saturating_sub(before.holds),
-            contended: self.contended.saturating_sub(before.contended),
-            wait_ticks: self.wait_ticks.saturating_sub(before.wait_ticks),
-            timed_holds: self.timed_holds.saturating_sub(before.timed_holds),
-            hold_ticks: self.hold_ticks.saturating_sub(before.hold_ticks),
-        }
+        self.with(before, u64::saturating_sub)
     }
 
     fn and(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    fn with(self, other: Self, of: fn(u64, u64) -> u64) -> Self {
         Self {
-            acquisitions: self.acquisitions.saturating_add(other.acquisitions),
-            holds: self.holds.saturating_add(other.holds),
-            contended: self.contended.saturating_add(other.contended),
-            wait_ticks: self.wait_ticks.saturating_add(other.wait_ticks),
-            timed_holds: self.timed_holds.saturating_add(other.timed_holds),
-            hold_ticks: self.hold_ticks.saturating_add(other.hold_ticks),
+            acquisitions: of(self.acquisitions, other.acquisitions),
+            holds: of(self.holds, other.holds),
+            contended: of(self.contended, other.contended),
+            wait_ticks: of(self.wait_ticks, other.wait_ticks),
+            timed_holds: of(self.timed_holds, other.timed_holds),
+            hold_ticks: of(self.hold_ticks, other.hold_ticks),
         }
     }
 }
@@ -626,6 +623,7 @@ impl Moment {
     /// What was done from each call site since an earlier moment.
     fn call_sites(&self, used: LockUse, before: &Self, names: &Names) -> Vec<SiteUse> {
         let named = names.known.get(&used.lock);
+        let own_ns = self.sections.get(&used.lock.section).map_or(0.0, |of| self.ns(of.cost_in_hold));
         let mut sites: BTreeMap<(String, Option<String>), SiteUse> = BTreeMap::new();
         for (&caller, &now) in self.callers.get(&used).into_iter().flatten() {
             let then = before.callers.get(&used).and_then(|callers| callers.get(&caller));
@@ -644,7 +642,7 @@ impl Moment {
                 file,
                 ..SiteUse::default()
             });
-            site.add(&new, |ticks| self.ns(ticks as f64));
+            site.add(&new, own_ns, |ticks| self.ns(ticks as f64));
         }
         let mut sites: Vec<_> = sites.into_values().collect();
         sites.sort_by(SiteUse::most_first);
@@ -754,11 +752,6 @@ fn is_alive(pid: u64) -> bool {
     }
 }
 
-fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -863,12 +856,12 @@ mod tests {
         let lock = LockId { section: 7, number: 10 };
         let names = Names { known: [(lock, named)].into(), ..Names::default() };
         let look = |ticks, waited: u64| {
-            let mut moment = moment(&profile(&[(1, pair(waited, 0, 500, 0))], [None; 2]), ticks);
+            let mut profile = profile(&[(1, pair(waited, 0, 500, 0))], [None; 2]);
+            profile.sections[0].process.cost_in_hold = 3 * 1024;
+            let mut moment = moment(&profile, ticks);
             let record = |caller, wait_ticks, behind_ticks| {
-                (
-                    caller,
-                    CallerRecord { caller, waits: 1, wait_ticks, behind_ticks, ..CallerRecord::default() },
-                )
+                let held = CallerRecord { holds: 2, hold_ticks: 20, ..CallerRecord::default() };
+                (caller, CallerRecord { caller, waits: 1, wait_ticks, behind_ticks, ..held })
             };
             let mut records =
                 HashMap::from([record(0x50, 100, 0), record(0x51, waited, 0), record(0x60, 7, waited)]);
@@ -883,6 +876,8 @@ mod tests {
             let sites = row.call_sites.into_iter();
             sites.map(|site| (site.function, site.waits, site.waited_ns, site.behind_ns)).collect()
         };
+        let held = only(first.since(None, &names)).call_sites.iter().map(|site| site.held_ns).sum::<f64>();
+        assert_eq!(held, 3.0 * 14.0, "without what recording adds");
         assert_eq!(
             of(only(first.since(None, &names))),
             [("get".to_owned(), 2, 110.0, 0.0), ("0x60".to_owned(), 1, 7.0, 10.0)]

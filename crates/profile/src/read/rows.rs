@@ -257,6 +257,10 @@ fn rows_of_section<'p>(
             None => Named::plain("(locks without a record)"),
         };
         let lock = found.map(|(_, lock)| lock.values).unwrap_or_default();
+        let [exclusive, shared] =
+            [ticks.exclusive, ticks.shared].map(|usage| usage.finish(ns_per_tick, &section.process));
+        let holds = exclusive.hold().and(&shared.hold());
+        let own_ns = holds.own_ns / holds.count.max(1) as f64;
         let row = LockRow {
             id: LockId { section: section.number, number },
             name: named.name,
@@ -282,11 +286,19 @@ fn rows_of_section<'p>(
             threads: ticks.threads.len() as u64,
             merged: number == MERGED,
             threads_ns: ticks.threads.iter().map(|&thread| threads.age_ns(thread)).sum(),
-            exclusive: ticks.exclusive.finish(ns_per_tick, &section.process),
-            shared: ticks.shared.finish(ns_per_tick, &section.process),
+            exclusive,
+            shared,
             within: None,
             holders: holders(section, number),
-            call_sites: ticks.callers.finish(section, number, &taken_by, ns_per_tick, symbols, stacks),
+            call_sites: ticks.callers.finish(
+                section,
+                number,
+                &taken_by,
+                ns_per_tick,
+                own_ns,
+                symbols,
+                stacks,
+            ),
             acquisitions_per_operation: None,
             critical_section_ns: None,
             share: None,

@@ -229,14 +229,14 @@ fn headers(tables: &[(String, LockTable)]) -> TableHeader {
         own_cost,
         dropped: count(|header| header.dropped),
         merged_pairs: count(|header| header.merged_pairs),
-        merged_locks: count(|header| header.merged_locks),
+        merged_locks: count_each(|header| header.merged_locks),
         untouched: Untouched {
-            process_shared: count(|header| header.untouched.process_shared),
-            robust: count(|header| header.untouched.robust),
-            priority_inheriting: count(|header| header.untouched.priority_inheriting),
-            priority_protected: count(|header| header.untouched.priority_protected),
-            condition: count(|header| header.untouched.condition),
-            other: count(|header| header.untouched.other),
+            process_shared: count_each(|header| header.untouched.process_shared),
+            robust: count_each(|header| header.untouched.robust),
+            priority_inheriting: count_each(|header| header.untouched.priority_inheriting),
+            priority_protected: count_each(|header| header.untouched.priority_protected),
+            condition: count_each(|header| header.untouched.condition),
+            other: count_each(|header| header.untouched.other),
         },
         attached: attached(|header| header.attached),
         beside: attached(|header| header.beside),
@@ -412,12 +412,14 @@ mod tests {
             let mut table = table("TABLE", 100, 50.0);
             table.header.recording = 77;
             table.header.started_realtime_ns = start_s * 1_000_000_000;
+            (table.header.merged_locks, table.header.untouched.robust) = (3, 2);
             table
         };
         let other = table("TABLE", 100, 50.0);
         let sum = LockTable::together(&named([interval(1), interval(0), other.clone()])).expect("profiles");
         let (header, row) = (&sum.header, &sum.rows[0]);
         assert_eq!((header.profiles, header.processes, header.threads), (3, 2, 4));
+        assert_eq!((header.merged_locks, header.untouched.robust), (3, 2));
         assert_eq!((row.threads, row.threads_ns, row.acquisitions()), (4, 3e9, 300));
         let notes = |tables: Vec<LockTable>| {
             let sum = LockTable::together(&named(tables)).expect("profiles");

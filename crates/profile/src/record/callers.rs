@@ -100,12 +100,26 @@ impl Numbered {
 }
 
 impl PerThread {
+    #[inline]
+    fn taken_from(&self) -> Option<&TakenFrom> {
+        // SAFETY: the thread's own part, which is never freed; others read only these words of it, which are atomic.
+        NonNull::new(self.slot.get()).map(|slot| unsafe { &(*slot.as_ptr()).taken_from })
+    }
+
     /// Notes from where the calling thread holds this pair's lock.
     #[inline]
     pub(super) fn holds_from(&self, pair: &Pair, caller: u64) {
-        if let Some(slot) = NonNull::new(self.slot.get()) {
-            // SAFETY: the thread's own part, which is never freed; others read only these words of it, which are atomic.
-            unsafe { &(*slot.as_ptr()).taken_from }.set((pair.key.load(Relaxed) >> 1) as u32, caller);
+        if let Some(taken_from) = self.taken_from() {
+            taken_from.set(lock_of(pair), caller);
+        }
+    }
+
+    /// From which of the pair's callers, counted from 1, the calling thread took its lock last; 0 if that is not known. The pair's
+    /// `state` tells it only of the last hold that was timed.
+    pub(super) fn holding_from(&self, pair: &Pair) -> usize {
+        match self.taken_from().and_then(|taken_from| taken_from.get(lock_of(pair))) {
+            Some(caller) => place_of(pair.callers(), caller).0,
+            None => caller_in(pair.state.load(Relaxed)),
         }
     }
 }
@@ -184,10 +198,8 @@ impl<H: Host> Recorder<H> {
     }
 
     fn keep_long_hold(&self, t: &PerThread, pair: &Pair, began: u64, ended: u64) {
-        let lock = (pair.key.load(Relaxed) >> 1) as u32;
-        // SAFETY: the thread's own part, which is never freed; its words are atomic.
-        let taken_from = NonNull::new(t.slot.get()).map(|slot| unsafe { &(*slot.as_ptr()).taken_from });
-        if let Some(caller) = taken_from.and_then(|taken_from| taken_from.get(lock)) {
+        let lock = lock_of(pair);
+        if let Some(caller) = t.taken_from().and_then(|taken_from| taken_from.get(lock)) {
             self.long_holds.keep(&self.host, lock, caller, began, ended);
         }
     }
@@ -207,12 +219,9 @@ impl<H: Host> Recorder<H> {
 
     pub(super) fn give_by_caller(&self, t: &PerThread, pair: &Pair) -> Option<&ByCaller> {
         let slot = NonNull::new(t.slot.get())?;
-        self.host.with_signals_blocked(|| {
-            if t.busy.replace(true) {
-                return;
-            }
+        self.undisturbed(t, || {
             if pair.by_caller.load(Relaxed) == 0 {
-                // SAFETY: the thread's own part, whose block no interrupted call is changing: `busy` says so.
+                // SAFETY: the thread's own part, whose block no interrupted call is changing.
                 let block = unsafe { &mut *slot.as_ptr() };
                 if let Some(record) = self.room_in(block, new_by_caller) {
                     // SAFETY: taken just now, in the mapping.
@@ -222,10 +231,13 @@ impl<H: Host> Recorder<H> {
                     pair.by_caller.store(self.arena.position_of(record), Relaxed);
                 }
             }
-            t.busy.set(false);
         });
         self.by_caller(pair)
     }
+}
+
+fn lock_of(pair: &Pair) -> u32 {
+    (pair.key.load(Relaxed) >> 1) as u32
 }
 
 /// The space of a record in a thread's block; none when that is full.

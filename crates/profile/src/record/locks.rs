@@ -50,14 +50,14 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline(never)]
-    pub(super) fn register(&self, t: &PerThread, trace: &Trace, kind: ObjectKind, address: usize) -> u32 {
+    pub(super) fn register(&self, trace: &Trace, kind: ObjectKind, address: usize) -> u32 {
         let mut frames = [0; FRAMES];
         let note = trace.released.load(Relaxed);
         let made = self.stacks.get(note, &mut frames);
         let origin = if made.is_some() { INITIALISED | note >> ORDINAL << ORDINAL } else { TOUCHED };
         let depth = made.unwrap_or_else(|| self.host.stack(&mut frames).min(FRAMES));
         let number = self.lock_again(kind, address, &frames[..depth]).unwrap_or_else(|| {
-            self.new_lock(t, kind, address, &frames[..depth], origin).unwrap_or_else(|| {
+            self.new_lock(kind, address, &frames[..depth], origin).unwrap_or_else(|| {
                 if let Some(process) = self.process() {
                     process.merged_locks.fetch_add(1, Relaxed);
                 }
@@ -86,19 +86,11 @@ impl<H: Host> Recorder<H> {
             return None;
         }
         lock.kind.store(of_lock.wrapping_add(1 << 32), Relaxed);
-        lock.destroyed_ticks.store(0, Relaxed);
         Some(number)
     }
 
     #[inline(never)]
-    fn new_lock(
-        &self,
-        t: &PerThread,
-        kind: ObjectKind,
-        address: usize,
-        frames: &[u64],
-        origin: u64,
-    ) -> Option<u32> {
+    fn new_lock(&self, kind: ObjectKind, address: usize, frames: &[u64], origin: u64) -> Option<u32> {
         let header = self.arena.header()?;
         // Lock records get a quarter of the file at most: without pairs they say nothing.
         if header.lock_bytes.load(Relaxed) > self.arena.limit() / 4 {
@@ -110,9 +102,6 @@ impl<H: Host> Recorder<H> {
         let lock = unsafe { &*start.cast::<LockAndStack>() };
         lock.address.store(address as u64, Relaxed);
         lock.kind.store(kind as u64, Relaxed);
-        lock.first_ticks.store(H::stamp(), Relaxed);
-        // SAFETY: the thread has a slot, and its record lies in the mapping.
-        lock.thread.store(self.arena.position_of(unsafe { &*(*t.slot.get()).thread }), Relaxed);
         lock.frames.store(frames.len() as u64 | hash_of(frames) >> 32 << 32, Relaxed);
         lock.origin.store(origin, Relaxed);
         for (word, &frame) in lock.stack.iter().zip(frames) {
@@ -175,12 +164,7 @@ impl<H: Host> Recorder<H> {
     #[cold]
     #[inline(never)]
     pub(super) fn record_site(&self, t: &PerThread, number: u32) {
-        self.host.with_signals_blocked(|| {
-            if !t.busy.replace(true) {
-                self.add_site(number);
-                t.busy.set(false);
-            }
-        });
+        self.undisturbed(t, || self.add_site(number));
     }
 
     /// As [`Recorder::record_site`], of a caller who has blocked signals and is not interrupted in a record of its own.
@@ -221,6 +205,11 @@ const MOST_SITES: usize = 1 << 14;
 impl Sites {
     pub(super) const fn new() -> Self {
         Self(AtomicPtr::new(null_mut()))
+    }
+
+    /// Forgets all sites: their records are another process's. The memory stays.
+    pub(super) fn forget(&self) {
+        self.0.store(null_mut(), Relaxed);
     }
 
     /// Whether no thread has asked for this stack of this lock before. Where the table is full nothing is new.

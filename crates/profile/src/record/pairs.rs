@@ -34,16 +34,9 @@ impl<H: Host> Recorder<H> {
         if let Some(pair) = t.find(key_of(trace.lock(), mode)) {
             return Some(pair);
         }
-        let pair = self.host.with_signals_blocked(|| {
-            if t.busy.replace(true) {
-                return None;
-            }
-            let pair = self.make_pair(t, trace, kind, mode, address);
-            t.busy.set(false);
-            pair
-        });
+        let pair = self.undisturbed(t, || self.make_pair(t, trace, kind, mode, address)).flatten()?;
         // SAFETY: pairs lie in the mapping, which stays.
-        pair.map(|pair| unsafe { &*pair.as_ptr() })
+        Some(unsafe { &*pair.as_ptr() })
     }
 
     #[cold]
@@ -62,7 +55,7 @@ impl<H: Host> Recorder<H> {
         self.touches_a_lock(t);
         let mut lock = trace.lock();
         if lock == 0 {
-            lock = self.register(t, trace, kind, address);
+            lock = self.register(trace, kind, address);
         } else {
             self.add_site(lock);
         }

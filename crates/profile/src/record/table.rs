@@ -52,6 +52,12 @@ impl Table {
         unsafe { *self.lines.add(index & (self.length - 1)) }
     }
 
+    /// All pairs.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = &Pair> {
+        // SAFETY: the pair of an occupied line lies in the mapping, which stays.
+        (0..self.length).filter_map(|index| unsafe { self.line(index).pair.as_ref() })
+    }
+
     fn set(&mut self, index: usize, entry: Entry) {
         // SAFETY: the index is below the length.
         unsafe { *self.lines.add(index & (self.length - 1)) = entry };

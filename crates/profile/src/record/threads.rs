@@ -173,6 +173,13 @@ impl Default for PerThread {
     }
 }
 
+/// What a thread that is gone held, and when it released, is nothing of the next one that uses the pair.
+fn end_hold(pair: &Pair) {
+    pair.hold_started.store(0, Relaxed);
+    pair.released.store(0, Relaxed);
+    pair.state.store(pair.state.load(Relaxed) & UNTIMED, Relaxed);
+}
+
 impl<H: Host> Recorder<H> {
     /// Gives the calling thread a slot: a new one, or past the bound one of a thread that has ended.
     #[cold]
@@ -195,7 +202,6 @@ impl<H: Host> Recorder<H> {
         let tid = self.host.tid();
         slot_ref.tid.store(tid, Relaxed);
         thread.tid.store(u64::from(tid), Relaxed);
-        thread.number.store(u64::from(slot_ref.number), Relaxed);
         thread.started_ns.store(self.host.monotonic_ns(), Relaxed);
         // What it ran before its first acquisition does not count; the end is added when it comes.
         let running = self.host.running_ns();
@@ -276,6 +282,8 @@ impl<H: Host> Recorder<H> {
                 continue;
             }
             if self.host.gone(tid.load(Relaxed)) {
+                // SAFETY: `ended` says that this call alone uses the part.
+                unsafe { slot.as_ref() }.table.pairs().for_each(end_hold);
                 ended.store(0, Relaxed);
                 return Some(slot);
             }
@@ -289,15 +297,7 @@ impl<H: Host> Recorder<H> {
     pub fn joins(&self, t: &PerThread, started: u64) {
         if t.slot.get().is_null() {
             let Some(process) = self.process() else { return };
-            let entered = self.host.with_signals_blocked(|| {
-                if t.busy.replace(true) {
-                    return false;
-                }
-                let entered = self.enter(t);
-                t.busy.set(false);
-                entered
-            });
-            if entered {
+            if self.undisturbed(t, || self.enter(t)) == Some(true) {
                 process.only_joined.fetch_add(1, Relaxed);
                 t.only_joined.set(true);
             }

@@ -255,14 +255,7 @@ impl<H: Host> Recorder<H> {
     ) -> bool {
         let keeps = self.longest.keeps(ended.saturating_sub(began));
         if keeps {
-            let kept = self.host.with_signals_blocked(|| {
-                if t.busy.replace(true) {
-                    return None;
-                }
-                let kept = self.put_wait(t, trace, pair, began, ended);
-                t.busy.set(false);
-                kept
-            });
+            let kept = self.undisturbed(t, || self.put_wait(t, trace, pair, began, ended)).flatten();
             if kept.is_none()
                 && let Some(process) = self.process()
             {

@@ -4,15 +4,16 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 
-use super::{Recording, clock_ns};
+use super::Recording;
 use crate::LockKind;
 use crate::arena::{Block, Need};
+use crate::clock::clock_ns;
 use crate::format::{
     FRAMES, Histograms, Holder, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Thread, Type,
     UNIT, head,
 };
 use crate::histogram::bucket;
-use crate::record::{Mode, key_of};
+use crate::record::{Mode, add, key_of};
 use rustix::time::ClockId;
 
 /// Bytes of a block of a thread's records, and of one of the locks'.
@@ -163,8 +164,10 @@ impl<'r> AttachedSection<'r> {
         } else {
             add(&pair.contended, 1);
             add(&pair.wait_ticks, ticks);
-            let of_waits = &self.histograms(key, pair)?.buckets[Quantity::Wait as usize];
-            add(&of_waits[bucket(ticks)], 1);
+            // Without space for a distribution the wait is counted all the same.
+            if let Some(histograms) = self.histograms(key, pair) {
+                add(&histograms.buckets[Quantity::Wait as usize][bucket(ticks)], 1);
+            }
         }
         Some(())
     }
@@ -200,15 +203,12 @@ impl<'r> AttachedSection<'r> {
     }
 
     fn new_lock(&mut self, wait: &AttachedWait<'_>) -> Option<LockOfSection<'r>> {
-        let thread = self.thread(wait.tid)?.position;
         let start = self.take(LOCK_LENGTH)?;
         // SAFETY: `take` gave this many zeroed bytes, aligned to words, in a mapping that lives as long as the recording.
         let (record, stack) =
             unsafe { (&*start.cast::<Lock>(), &*start.add(Lock::LENGTH).cast::<[AtomicU64; FRAMES]>()) };
         record.address.store(wait.address, Relaxed);
         record.kind.store(wait.kind.number().into(), Relaxed);
-        record.first_ticks.store(self.recording.ticks_at(wait.begun_ns), Relaxed);
-        record.thread.store(thread, Relaxed);
         record.head.store(head(Type::Lock, LOCK_LENGTH), Ordering::Release);
         let number = u32::try_from(self.recording.arena.position_of(record)).ok()?;
         Some(LockOfSection { number, record, stack })
@@ -298,7 +298,6 @@ impl<'r> AttachedSection<'r> {
         block.header().thread.store(position, Relaxed);
         let [first, second] = self.name_of(tid);
         record.tid.store(tid.into(), Relaxed);
-        record.number.store(self.threads.len() as u64 + 1, Relaxed);
         record.lives.store(1, Relaxed);
         record.started_ns.store(self.process.clock_first_ns.load(Relaxed), Relaxed);
         record.name_0.store(first, Relaxed);
@@ -331,9 +330,4 @@ impl<'r> AttachedSection<'r> {
             add(&header.dropped, 1);
         }
     }
-}
-
-/// No other thread writes the word.
-fn add(word: &AtomicU64, amount: u64) {
-    word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
 }

@@ -13,7 +13,7 @@ use super::Recording;
 use crate::format::{
     BLOCK_MARK, BlockHeader, BlockHeaderValues, ByCaller, CALLERS, Header, HeaderValues, Histograms,
     LOCK_LENGTH, NOTE_SHIFT, NOTED, PAGE, Pair, Process, QUANTITIES, Run, RunValues, Task, TaskValues,
-    Thread, Type, UNIT, counted_in_bucket, head, split_head,
+    Thread, Type, UNIT, counted_in_bucket, head, split_head, word,
 };
 use crate::histogram::{BUCKETS, bucket};
 use crate::record::MERGED;
@@ -24,6 +24,15 @@ pub struct Look {
     bytes: Vec<u8>,
     records: Vec<Record>,
 }
+
+/// Where the words of a [`Process`] lie that count what happens. How many locks were merged, and how many objects are left to the C
+/// library, is no such count: these locks are missing in every later interval, too.
+const COUNTED_IN_PROCESS: [usize; 4] = [
+    offset_of!(Process, merged_pairs),
+    offset_of!(Process, lost_events),
+    offset_of!(Process, without_callers),
+    offset_of!(Process, waits_missed),
+];
 
 /// Where a record is, and whose.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +140,12 @@ impl Look {
     /// What was counted so far, in all processes.
     pub fn counted(&self) -> Counted {
         let mut sum = Counted::default();
-        for pair in self.records.iter().filter(|record| record.is(Type::Pair)) {
+        // Of waits that are watched from outside there is no acquisition, timed or not.
+        let is_watched = |process: &&Record| self.word(process.at + offset_of!(Process, attached)) != 0;
+        let processes = self.records.iter().filter(|record| record.is(Type::Process));
+        let watched: HashSet<u64> = processes.filter(is_watched).map(|process| process.section).collect();
+        let pairs = self.records.iter().filter(|record| record.is(Type::Pair));
+        for pair in pairs.filter(|pair| !watched.contains(&pair.section)) {
             let of = |field| self.word(pair.at + field);
             // What takes the lock back after a condition wait is drawn, and timed, like every other acquisition.
             let acquisitions =
@@ -208,8 +222,9 @@ impl Look {
             self.put(process.at + offset_of!(Process, threads), threads);
             self.put(process.at + offset_of!(Process, only_joined), 0);
             if before.word(process.at) != 0 {
-                let merged = process.at + offset_of!(Process, merged_pairs);
-                self.less(merged, before.word(merged));
+                for at in COUNTED_IN_PROCESS.map(|field| process.at + field) {
+                    self.less(at, before.word(at));
+                }
             }
             // One that runs on is not one that was killed.
             if self.word(process.at + offset_of!(Process, clock_last_ns)) == 0 {
@@ -540,10 +555,4 @@ fn records(bytes: &[u8]) -> Vec<Record> {
         told.map(move |(at, what, length)| Record { at, what, length, section: whose.0, thread: whose.1 })
     };
     blocks(bytes).flat_map(of_block).collect()
-}
-
-/// The little-endian word at `at`; zero where the bytes end.
-fn word(bytes: &[u8], at: usize) -> u64 {
-    let end = at.saturating_add(8);
-    bytes.get(at..end).map_or(0, |word| u64::from_le_bytes(std::array::from_fn(|i| word[i])))
 }

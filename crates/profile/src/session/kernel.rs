@@ -9,13 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 
 use rustix::time::ClockId;
 
-use super::{Recording, clock_ns};
+use super::Recording;
 use crate::arena::{Block, Need};
+use crate::clock::clock_ns;
 use crate::format::{
     KERNEL_LOCK_LENGTH, KernelLock, KernelRelease, KernelStack, KernelWatch, Process, ProcessValues, Type,
     head,
 };
 use crate::histogram::{BUCKETS, bucket};
+use crate::record::add;
 
 /// Bytes that are taken from the file at once.
 const BLOCK: usize = 60 << 10;
@@ -252,9 +254,4 @@ impl<'r> KernelSection<'r> {
         self.releases.insert(key, record);
         Some(record)
     }
-}
-
-/// No other thread writes the word.
-fn add(word: &AtomicU64, amount: u64) {
-    word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
 }

@@ -1,10 +1,9 @@
 //! The mutex.
 
-use super::{Held, any_lock, any_try_lock, guarded, leads_to_the_value, try_guarded};
+use super::{Held, any_lock, any_try_lock, guarded, has_a_value, leads_to_the_value, try_guarded};
 use crate::Recorded;
 use profile::record::Mode;
 use pthread::object::ObjectKind;
-use std::fmt;
 use std::ops::DerefMut;
 use std::sync::{self, LockResult, TryLockResult};
 
@@ -20,23 +19,6 @@ pub struct Mutex<T: ?Sized> {
 pub struct MutexGuard<'a, T: ?Sized> {
     held: Held<'a>,
     inner: sync::MutexGuard<'a, T>,
-}
-
-impl<T> Mutex<T> {
-    /// A mutex that no thread holds.
-    #[inline]
-    pub const fn new(value: T) -> Self {
-        Self { recorded: Recorded::new(()), inner: sync::Mutex::new(value) }
-    }
-
-    /// The value.
-    ///
-    /// # Errors
-    ///
-    /// The mutex is poisoned; the error has the value.
-    pub fn into_inner(self) -> LockResult<T> {
-        self.inner.into_inner()
-    }
 }
 
 impl<T: ?Sized> Mutex<T> {
@@ -64,27 +46,6 @@ impl<T: ?Sized> Mutex<T> {
         try_guarded(inner, |inner| self.guard(inner))
     }
 
-    /// Whether a thread panicked while it held the mutex.
-    #[inline]
-    pub fn is_poisoned(&self) -> bool {
-        self.inner.is_poisoned()
-    }
-
-    /// Takes the poison away.
-    #[inline]
-    pub fn clear_poison(&self) {
-        self.inner.clear_poison();
-    }
-
-    /// The value, to which there is no other reference.
-    ///
-    /// # Errors
-    ///
-    /// The mutex is poisoned; the error has the value.
-    pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        self.inner.get_mut()
-    }
-
     fn guard<'a>(&'a self, inner: sync::MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         MutexGuard::of(&self.recorded, inner)
     }
@@ -102,18 +63,6 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     }
 }
 
-impl<T> From<T> for Mutex<T> {
-    fn from(value: T) -> Self {
-        Self::new(value)
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for Mutex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
@@ -121,4 +70,5 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     }
 }
 
+has_a_value!(Mutex);
 leads_to_the_value!(MutexGuard);

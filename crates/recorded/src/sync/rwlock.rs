@@ -1,10 +1,9 @@
 //! The reader-writer lock.
 
-use super::{Held, any_lock, any_try_lock, guarded, leads_to_the_value, try_guarded};
+use super::{Held, any_lock, any_try_lock, guarded, has_a_value, leads_to_the_value, try_guarded};
 use crate::Recorded;
 use profile::record::Mode;
 use pthread::object::ObjectKind;
-use std::fmt;
 use std::ops::DerefMut;
 use std::sync::{self, LockResult, TryLockResult};
 
@@ -27,23 +26,6 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     _held: Held<'a>,
     inner: sync::RwLockWriteGuard<'a, T>,
-}
-
-impl<T> RwLock<T> {
-    /// A lock that no thread holds.
-    #[inline]
-    pub const fn new(value: T) -> Self {
-        Self { recorded: Recorded::new(()), inner: sync::RwLock::new(value) }
-    }
-
-    /// The value.
-    ///
-    /// # Errors
-    ///
-    /// The lock is poisoned; the error has the value.
-    pub fn into_inner(self) -> LockResult<T> {
-        self.inner.into_inner()
-    }
 }
 
 impl<T: ?Sized> RwLock<T> {
@@ -94,45 +76,12 @@ impl<T: ?Sized> RwLock<T> {
         try_guarded(inner, |inner| self.write_guard(inner))
     }
 
-    /// Whether a thread panicked while it held the lock alone.
-    #[inline]
-    pub fn is_poisoned(&self) -> bool {
-        self.inner.is_poisoned()
-    }
-
-    /// Takes the poison away.
-    #[inline]
-    pub fn clear_poison(&self) {
-        self.inner.clear_poison();
-    }
-
-    /// The value, to which there is no other reference.
-    ///
-    /// # Errors
-    ///
-    /// The lock is poisoned; the error has the value.
-    pub fn get_mut(&mut self) -> LockResult<&mut T> {
-        self.inner.get_mut()
-    }
-
     fn read_guard<'a>(&'a self, inner: sync::RwLockReadGuard<'a, T>) -> RwLockReadGuard<'a, T> {
         RwLockReadGuard { _held: Held { lock: &self.recorded, mode: Mode::Shared }, inner }
     }
 
     fn write_guard<'a>(&'a self, inner: sync::RwLockWriteGuard<'a, T>) -> RwLockWriteGuard<'a, T> {
         RwLockWriteGuard { _held: Held { lock: &self.recorded, mode: Mode::Exclusive }, inner }
-    }
-}
-
-impl<T> From<T> for RwLock<T> {
-    fn from(value: T) -> Self {
-        Self::new(value)
-    }
-}
-
-impl<T: ?Sized + fmt::Debug> fmt::Debug for RwLock<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
     }
 }
 
@@ -143,5 +92,6 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
     }
 }
 
+has_a_value!(RwLock);
 leads_to_the_value!(RwLockReadGuard);
 leads_to_the_value!(RwLockWriteGuard);

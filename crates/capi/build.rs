@@ -2,8 +2,11 @@
 //! code of it when they end.
 
 fn main() {
-    let major = std::env::var("CARGO_PKG_VERSION_MAJOR").expect("set by cargo");
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcontend.so.{major}");
+    let of_version = |part: &str| std::env::var(format!("CARGO_PKG_VERSION_{part}")).expect("set by cargo");
+    let (major, minor) = (of_version("MAJOR"), of_version("MINOR"));
+    // Before 1.0 a minor version breaks the interface.
+    let interface = if major == "0" { format!("0.{minor}") } else { major };
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libcontend.so.{interface}");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     println!("cargo:rerun-if-changed=build.rs");
 }

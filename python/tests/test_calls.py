@@ -1,8 +1,11 @@
 """Each call runs the command and gives its tables; each error of the command is an exception with its message."""
 
+import os
+import pty
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +87,19 @@ def test_a_reason_is_told_without_what_was_said_of_progress(tmp_path: Path, monk
         contend.advise("true")
 
 
+def test_another_build_of_the_command_has_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in ("contend 1", "contend 12"):
+        monkeypatch.setenv("CONTEND", stub(tmp_path, f"echo {version}"))
+        assert contend.version() == version
+
+
+def test_an_empty_list_is_not_the_default() -> None:
+    with pytest.raises(contend.UsageError, match="`lock` is an empty list"):
+        contend.simulate("counter", lock=[])
+    with pytest.raises(contend.UsageError, match="`cores` is an empty list"):
+        contend.simulate("counter", lock="mcs", cores=iter(()))
+
+
 def test_the_status_of_a_program_is_no_wrong_argument(tmp_path: Path) -> None:
     with pytest.raises(contend.ContendError, match="mine") as failed:
         contend.profile("sh", "-c", "echo mine >&2; exit 2", output=tmp_path / "p.contend")
@@ -95,14 +111,73 @@ def test_an_interrupted_call_lets_the_command_end_what_it_has_begun(tmp_path: Pa
     command = stub(tmp_path, f"trap 'touch {ended}; exit 130' INT\nwhile :; do sleep 0.05; done")
     call = f"import os, signal, threading; os.environ['CONTEND'] = {command!r}; import contend; \
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start(); contend.advise('true')"
-    # In the background of a script interrupts are ignored, by what is started there too.
-    def heeding() -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
     ran = subprocess.run(
-        [sys.executable, "-c", call], capture_output=True, text=True, check=False, timeout=60, preexec_fn=heeding
+        [sys.executable, "-c", call],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        preexec_fn=heed_interrupts,
+        start_new_session=True,
     )
     assert "KeyboardInterrupt" in ran.stderr and ended.exists()
+
+
+def heed_interrupts() -> None:
+    """In the background of a script interrupts are ignored, by what is started there too."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def interrupted(folder: Path) -> tuple[list[str], Path, Path]:
+    """A call of a command that takes half a second to end, and two files: one is there when the command runs, and the other has what
+    interrupted the command in the end: a line for each interrupt, with the time since the first."""
+    begun, ended = folder / "begun", folder / "ended"
+    (folder / "command.py").write_text(
+        f"""import os, signal, time
+came = []
+signal.signal(signal.SIGINT, lambda *_: came.append(time.monotonic()))
+open({str(begun)!r}, "w").close()
+while not came:
+    time.sleep(0.01)
+while time.monotonic() < came[0] + 0.5:
+    time.sleep(0.01)
+open({str(folder / "new")!r}, "w").writelines(f"{{at - came[0]}}\\n" for at in came)
+os.rename({str(folder / "new")!r}, {str(ended)!r})
+"""
+    )
+    command = stub(folder, f"exec {sys.executable} {folder / 'command.py'}")
+    call = f"import os; os.environ['CONTEND'] = {command!r}; import contend; contend.advise('true')"
+    return [sys.executable, "-c", call], begun, ended
+
+
+def wait_for(path: Path) -> None:
+    until = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < until, f"no {path}"
+        time.sleep(0.01)
+
+
+def test_an_interrupt_of_the_terminal_comes_to_the_command_once(tmp_path: Path) -> None:
+    call, begun, ended = interrupted(tmp_path)
+    process, terminal = pty.fork()
+    if process == 0:
+        heed_interrupts()
+        os.execv(call[0], call)
+    wait_for(begun)
+    os.write(terminal, b"\x03")
+    wait_for(ended)
+    assert len(ended.read_text().splitlines()) == 1
+    os.close(terminal)
+    os.waitpid(process, 0)
+
+
+def test_an_interrupt_of_a_process_group_comes_to_the_command_at_once(tmp_path: Path) -> None:
+    call, begun, ended = interrupted(tmp_path)
+    with subprocess.Popen(call, stderr=subprocess.DEVNULL, preexec_fn=heed_interrupts, start_new_session=True) as caller:
+        wait_for(begun)
+        os.killpg(caller.pid, signal.SIGINT)
+        assert caller.wait() != 0
+    assert all(float(since) < 0.1 for since in ended.read_text().splitlines())  # which the command takes for one
 
 
 def test_a_process_that_cannot_be_attached_to_is_an_error(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,42 @@ def test_a_cluster_loses_a_worker_in_the_middle(tmp_path: Path, long: bytes) -> 
 
         swept = contend.sweep(LONG, on=client, output=tmp_path, progress=kill_a_busy_worker)
         assert killed and swept.path.read_bytes() == long
+
+
+def test_the_end_of_a_sweep_leaves_other_commands_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command of another thread, which runs from before the sweep until after it."""
+    begun, ends, command = tmp_path / "begun", tmp_path / "ends", tmp_path / "contend"
+    command.write_text(
+        f'#!/bin/sh\n[ "$1" = advise ] || exec {contend.command()} "$@"\n'
+        f"touch {begun}; while [ ! -e {ends} ]; do sleep 0.05; done; echo 'contend: it was left alone' >&2; exit 1\n"
+    )
+    command.chmod(0o755)
+    monkeypatch.setenv("CONTEND", str(command))
+    with ThreadPoolExecutor(1) as other:
+        advice = other.submit(contend.advise, "true")
+        while not begun.exists():
+            time.sleep(0.01)
+        contend.sweep({**SMALL, "cores": 2}, output=tmp_path / "out")
+        ends.touch()
+        with pytest.raises(contend.ContendError, match="it was left alone"):
+            advice.result()
+
+
+def test_a_sweep_that_is_cut_short_ends_its_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = tmp_path / "contend"
+    command.write_text(
+        f'#!/bin/sh\ncase "$*" in *--cores=4*) exec sleep 600;; *) exec {contend.command()} "$@";; esac\n'
+    )
+    command.chmod(0o755)
+    monkeypatch.setenv("CONTEND", str(command))
+
+    def fails(_finished: int, _all: int) -> None:
+        raise RuntimeError("cut short")
+
+    began = time.monotonic()
+    with pytest.raises(RuntimeError, match="cut short"):
+        contend.sweep({**SMALL, "cores": [4, 2], "seed": 1, "lock": "mcs"}, output=tmp_path / "out", progress=fails)
+    assert time.monotonic() - began < 60
 
 
 def test_runs_that_fail_are_told_and_the_others_kept(tmp_path: Path) -> None:

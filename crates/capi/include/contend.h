@@ -27,8 +27,10 @@ extern "C" {
 #define CONTEND_LINE_ALIGNED _Alignas(64)
 #endif
 
-/* Every wait spins for so many pauses, then yields, then sleeps. UINT_MAX spins for ever: only for programs that have
-   a core for every thread. */
+/* A wait of a spin lock spins for so many pauses, then yields, then sleeps. UINT_MAX spins for ever: only for programs that
+   have a core for every thread. These sleep by themselves, whatever the bound is: adaptive, futex, rw, kernel_mutex, tp_futex, rwsem
+   and its variants, glibc's locks but for glibc_spin, rt, ww, condvar, semaphore, barrier, once and wait_table. An elided lock waits
+   as the lock that it elides. */
 void contend_set_spin_bound(unsigned int pauses);
 
 /* Locks, from the catalogue: */

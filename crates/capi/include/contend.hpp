@@ -45,6 +45,9 @@ public:
     bool try_lock() noexcept { return Try(&this->lock_) == 0; }
 };
 
+/// CLOCK_MONOTONIC.
+constexpr int monotonic = 1;
+
 /// So long after a point in time, or that point itself; the last one there is for a wait that goes past it.
 template <class Rep, class Period>
 std::chrono::steady_clock::time_point after(std::chrono::steady_clock::time_point now,
@@ -63,10 +66,10 @@ std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, 
     return after(std::chrono::steady_clock::now(), wait);
 }
 
-/// Calls a `clock` function with a point in time of any clock.
+/// Calls a `clock` function with a point in time of any clock, and gives its error number.
 template <class T, class Clock, class Duration>
-bool until(T *lock, int (*wait)(T *, int, const struct timespec *),
-           const std::chrono::time_point<Clock, Duration> &at) {
+int error_until(T *lock, int (*wait)(T *, int, const struct timespec *),
+                const std::chrono::time_point<Clock, Duration> &at) {
     // The epochs of these clocks are those of CLOCK_MONOTONIC and CLOCK_REALTIME.
     using steady = std::chrono::steady_clock;
     const auto its_now = Clock::now(); // before the other: the deadline may come a little late, and never early
@@ -78,8 +81,14 @@ bool until(T *lock, int (*wait)(T *, int, const struct timespec *),
     time.tv_sec = static_cast<decltype(time.tv_sec)>(seconds.count());
     time.tv_nsec = static_cast<decltype(time.tv_nsec)>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(since - seconds).count());
-    const int monotonic = 1;
-    return wait(lock, monotonic, &time) == 0;
+    return wait(lock, monotonic, &time);
+}
+
+/// The same for a function whose only error is that the time has come: whether it had none.
+template <class T, class Clock, class Duration>
+bool until(T *lock, int (*wait)(T *, int, const struct timespec *),
+           const std::chrono::time_point<Clock, Duration> &at) {
+    return error_until(lock, wait, at) == 0;
 }
 
 /// TimedLockable.
@@ -285,21 +294,36 @@ using elided_best [[deprecated("it is elided_adaptive now")]] = elided_adaptive;
 /* End of what is made. */
 
 /// The mutex whose owner runs with the highest priority of the threads that wait. The thread that locked unlocks.
-class rt : detail::timed<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock, contend_rt_clocklock> {
+class rt : detail::tried<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock> {
     // Not public: its own lock() drops errors.
-    using base = detail::timed<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock, contend_rt_clocklock>;
+    using base = detail::tried<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock>;
 
 public:
     using base::native_handle;
     using base::try_lock;
-    using base::try_lock_for;
-    using base::try_lock_until;
     using base::unlock;
     using typename base::native_handle_type;
 
     /// Throws std::system_error where the thread would wait for itself, or the owner has ended without unlocking.
-    void lock() {
-        if (const int error = contend_rt_lock(&lock_))
+    void lock() { throw_if(contend_rt_lock(&lock_)); }
+    /// Throws as lock() does.
+    template <class Clock, class Duration>
+    bool try_lock_until(const std::chrono::time_point<Clock, Duration> &at) {
+        const int error = detail::error_until(&lock_, contend_rt_clocklock, at);
+        if (error == ETIMEDOUT)
+            return false;
+        throw_if(error);
+        return true;
+    }
+    /// Throws as lock() does.
+    template <class Rep, class Period>
+    bool try_lock_for(const std::chrono::duration<Rep, Period> &wait) {
+        return try_lock_until(detail::from_now(wait));
+    }
+
+private:
+    static void throw_if(int error) {
+        if (error != 0)
             throw std::system_error(error, std::generic_category(), "contend::rt");
     }
 };
@@ -338,8 +362,7 @@ public:
 
     template <class Lock>
     void wait(Lock &lock) {
-        const unsigned int number = contend_condvar_enter(&condvar_);
-        lock.unlock();
+        const unsigned int number = enter(lock);
         contend_condvar_sleep(&condvar_, number);
         lock.lock();
     }
@@ -350,8 +373,7 @@ public:
     }
     template <class Lock, class Clock, class Duration>
     std::cv_status wait_until(Lock &lock, const std::chrono::time_point<Clock, Duration> &at) {
-        const unsigned int number = contend_condvar_enter(&condvar_);
-        lock.unlock();
+        const unsigned int number = enter(lock);
         const sleeper sleeps{&condvar_, number};
         const bool in_time = detail::until(&sleeps, sleeper::sleep, at);
         lock.lock();
@@ -374,6 +396,20 @@ public:
     }
 
 private:
+    /// Counts the caller as a waiter and unlocks. Whom unlock() throws at is no waiter any more: the destructor would wait for it.
+    template <class Lock>
+    unsigned int enter(Lock &lock) {
+        const unsigned int number = contend_condvar_enter(&condvar_);
+        try {
+            lock.unlock();
+        } catch (...) {
+            const struct timespec past = {};
+            contend_condvar_clocksleep(&condvar_, number, detail::monotonic, &past);
+            throw;
+        }
+        return number;
+    }
+
     struct sleeper {
         contend_condvar_t *condvar;
         unsigned int number;

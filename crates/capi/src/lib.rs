@@ -6,8 +6,9 @@
 //! the functions of its own kind only. All give 0, or an error number as pthread does. What the headers in `include/` say
 //! of each lock is made by `tests/headers.rs` from the catalogue that names the locks elsewhere.
 //!
-//! The locks run on [`Patient`]: a program in C may have more threads than cores, and first-in-first-out spinning
-//! would take it a time slice for each hand-over then. `contend_set_spin_bound` says when a wait stops spinning.
+//! The locks run on [`machine::Patient`]: a program in C may have more threads than cores, and first-in-first-out spinning
+//! would take it a time slice for each hand-over then. `contend_set_spin_bound` says when the waits of spin
+//! locks stop spinning; locks that sleep by themselves have bounds of their own.
 //!
 //! From another language they are declared as the header has them:
 //!
@@ -46,31 +47,20 @@ mod ww;
 use core::ffi::c_int;
 
 use locks::{DowngradeLock, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
-use machine::{Patient, Timeout};
+use machine::GaveUp;
 
-use time::{Timespec, deadline};
+use time::{Timespec, until};
 
 fn busy_unless(taken: bool) -> c_int {
     if taken { 0 } else { libc::EBUSY }
 }
 
-/// Waits until `at` on `clock` by `acquire`; EINVAL for a time or a clock that is none.
-///
-/// # Safety
-/// `at` is null or points to a time.
-unsafe fn timed<G>(
-    clock: c_int,
-    at: *const Timespec,
-    acquire: impl FnOnce(Timeout<'static, Patient>) -> Result<(), G>,
-) -> c_int {
-    // SAFETY: passed on.
-    match unsafe { deadline(clock, at) } {
-        None => libc::EINVAL,
-        Some(deadline) => acquire(Timeout::at(deadline)).map_or(libc::ETIMEDOUT, |()| 0),
-    }
+fn timed_out_unless(acquired: Result<(), GaveUp>) -> c_int {
+    acquired.map_or(libc::ETIMEDOUT, |()| 0)
 }
 
-/// Pauses that a wait makes before it yields, then sleeps; `UINT_MAX` spins for ever.
+/// Pauses that a wait of a spin lock makes before it yields, then sleeps; `UINT_MAX` spins for ever. Locks that sleep by themselves
+/// do so whatever it is: the header names them.
 #[unsafe(no_mangle)]
 extern "C" fn contend_set_spin_bound(pauses: core::ffi::c_uint) {
     machine::host::set_spin_bound(pauses);
@@ -169,7 +159,7 @@ macro_rules! exports {
                 // SAFETY: the caller passes a lock of this kind.
                 let $lock = unsafe { &*lock };
                 // SAFETY: the caller passes a time.
-                unsafe { timed(clock, at, |$timeout| $body) }
+                unsafe { until(clock, at, |$timeout| timed_out_unless($body)) }
             }
         };
     };

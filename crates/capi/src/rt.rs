@@ -6,7 +6,7 @@ use locks::{Denied, RawLock, RtMutex, TryLock};
 use machine::{Patient, Timeout};
 
 use crate::busy_unless;
-use crate::time::{Timespec, deadline};
+use crate::time::{Timespec, until};
 
 type Rt = RtMutex<Patient>;
 
@@ -39,12 +39,10 @@ unsafe extern "C" fn contend_rt_timedlock(lock: *const Rt, at: *const Timespec) 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn contend_rt_clocklock(lock: *const Rt, clock: c_int, at: *const Timespec) -> c_int {
+    // SAFETY: the caller passes a lock of this kind.
+    let lock = unsafe { &*lock };
     // SAFETY: the caller passes a time.
-    match unsafe { deadline(clock, at) } {
-        None => libc::EINVAL,
-        // SAFETY: the caller passes a lock of this kind.
-        Some(deadline) => acquire(unsafe { &*lock }, Timeout::at(deadline)),
-    }
+    unsafe { until(clock, at, |timeout| acquire(lock, timeout)) }
 }
 
 #[unsafe(no_mangle)]

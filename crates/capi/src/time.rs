@@ -2,19 +2,35 @@
 
 use core::ffi::c_int;
 
-use machine::{Clock, Deadline};
+use machine::{Clock, Deadline, Patient, Timeout};
 
 /// C's `struct timespec`.
 pub(crate) type Timespec = libc::timespec;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
+/// Calls `wait` with `at` on `clock` as its deadline, and gives what it gives; EINVAL for a time or a clock that is none.
+///
+/// # Safety
+/// `at` is null or points to a time.
+pub(crate) unsafe fn until(
+    clock: c_int,
+    at: *const Timespec,
+    wait: impl FnOnce(Timeout<'static, Patient>) -> c_int,
+) -> c_int {
+    // SAFETY: passed on.
+    match unsafe { deadline(clock, at) } {
+        Some(deadline) => wait(Timeout::at(deadline)),
+        None => libc::EINVAL,
+    }
+}
+
 /// The deadline at `at` on `clock`; none when it is no time or another clock. A time before the clock's zero has
 /// passed.
 ///
 /// # Safety
 /// `at` is null or points to a time.
-pub(crate) unsafe fn deadline(clock: c_int, at: *const Timespec) -> Option<Deadline> {
+unsafe fn deadline(clock: c_int, at: *const Timespec) -> Option<Deadline> {
     let clock = match clock {
         libc::CLOCK_REALTIME => Clock::Realtime,
         libc::CLOCK_MONOTONIC => Clock::Monotonic,

@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_uint, c_void};
 use locks::WaitTable;
 use machine::{Machine, Patient, Slept, Timeout};
 
-use crate::time::{Timespec, deadline};
+use crate::time::{Timespec, until};
 
 type Table = WaitTable<Patient>;
 
@@ -73,12 +73,10 @@ unsafe extern "C" fn contend_wait_table_clockwait(
     clock: c_int,
     at: *const Timespec,
 ) -> c_int {
+    // SAFETY: passed on.
+    let wait = |timeout| unsafe { wait(table, word, expected, timeout) };
     // SAFETY: the caller passes a time.
-    match unsafe { deadline(clock, at) } {
-        None => libc::EINVAL,
-        // SAFETY: passed on.
-        Some(deadline) => unsafe { wait(table, word, expected, Timeout::at(deadline)) },
-    }
+    unsafe { until(clock, at, wait) }
 }
 
 #[unsafe(no_mangle)]

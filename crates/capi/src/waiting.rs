@@ -3,10 +3,10 @@
 use core::ffi::{c_int, c_uint};
 
 use locks::{Barrier, Condvar, Once, Semaphore};
-use machine::{GaveUp, Patient, Slept, Timeout};
+use machine::{Patient, Slept, Timeout};
 
-use crate::time::Timespec;
-use crate::{busy_unless, timed};
+use crate::time::{Timespec, until};
+use crate::{busy_unless, timed_out_unless};
 
 type Cond = Condvar<Patient>;
 type Sem = Semaphore<Patient>;
@@ -39,9 +39,9 @@ unsafe extern "C" fn contend_condvar_clocksleep(
     let mut has_slept = false;
     // SAFETY: the caller passes a time.
     let slept = unsafe {
-        timed(clock, at, |timeout| {
+        until(clock, at, |timeout| {
             has_slept = true;
-            if condvar.sleep(number, timeout) == Slept::GaveUp { Err(GaveUp) } else { Ok(()) }
+            if condvar.sleep(number, timeout) == Slept::GaveUp { libc::ETIMEDOUT } else { 0 }
         })
     };
     if !has_slept {
@@ -93,7 +93,7 @@ unsafe extern "C" fn contend_semaphore_clockwait(
     // SAFETY: the caller passes a semaphore.
     let semaphore = unsafe { &*semaphore };
     // SAFETY: the caller passes a time.
-    unsafe { timed(clock, at, |timeout| semaphore.acquire_or(timeout)) }
+    unsafe { until(clock, at, |timeout| timed_out_unless(semaphore.acquire_or(timeout))) }
 }
 
 #[unsafe(no_mangle)]

@@ -5,8 +5,8 @@ use core::ffi::c_int;
 use locks::{RawLock, TimedLock, TryLock, Ww, WwClass, WwContext, WwError};
 use machine::{Patient, Timeout};
 
-use crate::busy_unless;
-use crate::time::{Timespec, deadline};
+use crate::time::{Timespec, until};
+use crate::{busy_unless, timed_out_unless};
 
 type Class = WwClass<Patient>;
 
@@ -33,7 +33,7 @@ impl Mutex {
 
     fn acquire(&self, context: Option<&Context>, timeout: Timeout<'_, Patient>) -> c_int {
         let Some(context) = context else {
-            return self.lock.acquire_or(timeout).map_or(libc::ETIMEDOUT, |()| 0);
+            return timed_out_unless(self.lock.acquire_or(timeout));
         };
         match self.context(context) {
             Some(context) => number(self.lock.acquire_in(context, timeout)),
@@ -99,13 +99,10 @@ unsafe extern "C" fn contend_ww_clocklock(
     clock: c_int,
     at: *const Timespec,
 ) -> c_int {
-    // SAFETY: the caller passes a mutex, and a context of its own or none; the caller passes a time.
-    unsafe {
-        match deadline(clock, at) {
-            Some(deadline) => (*mutex).acquire(context.as_ref(), Timeout::at(deadline)),
-            None => libc::EINVAL,
-        }
-    }
+    // SAFETY: the caller passes a mutex, and a context of its own or none.
+    let (mutex, context) = unsafe { (&*mutex, context.as_ref()) };
+    // SAFETY: the caller passes a time.
+    unsafe { until(clock, at, |timeout| mutex.acquire(context, timeout)) }
 }
 
 #[unsafe(no_mangle)]

@@ -76,6 +76,16 @@ fn the_examples_run_with_the_shared_library_by_pkg_config() {
         succeeds(compiler(&source).args(flags.split_whitespace()).arg("-o").arg(&program));
         let said = succeeds(Command::new(&program).env("LD_LIBRARY_PATH", &lib));
         assert!(said.ends_with("all counts add up\n"));
+        let needed = succeeds(Command::new("readelf").arg("--dynamic").arg(&program));
+        assert!(needed.contains(&format!("[libcontend.so.{}]", interface())), "{needed}");
+    }
+}
+
+/// The number of the interface in the name of the shared library: before 1.0 a minor version breaks it.
+fn interface() -> &'static str {
+    match env!("CARGO_PKG_VERSION_MAJOR") {
+        "0" => concat!("0.", env!("CARGO_PKG_VERSION_MINOR")),
+        major => major,
     }
 }
 

@@ -9,8 +9,8 @@
 
 #include "contend.hpp"
 
-using timed_base = contend::detail::timed<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock, contend_rt_clocklock>;
-static_assert(!std::is_convertible<contend::rt *, timed_base *>::value, "the base's lock() would swallow errors");
+using base = contend::detail::tried<contend_rt_t, contend_rt_lock, contend_rt_unlock, contend_rt_trylock>;
+static_assert(!std::is_convertible<contend::rt *, base *>::value, "the base's lock() would swallow errors");
 static_assert(sizeof(contend::rt) == 4 && !std::is_copy_constructible<contend::rt>::value, "a lock as the others are");
 
 static int failures = 0;
@@ -20,6 +20,17 @@ static void is(const char *what, long found, long wanted) {
         std::printf("%s: %ld instead of %ld\n", what, found, wanted);
         failures++;
     }
+}
+
+/// What a call throws: the number of its error, or 0.
+template <class Call>
+static int thrown_by(Call call) {
+    try {
+        call();
+    } catch (const std::system_error &why) {
+        return why.code().value();
+    }
+    return 0;
 }
 
 int main() {
@@ -43,16 +54,18 @@ int main() {
     contend::rt guarded;
     contend::condition_variable more;
     long count = 0;
-    int error = 0;
     {
         std::unique_lock<contend::rt> held(guarded);
-        try {
-            guarded.lock();
-        } catch (const std::system_error &why) {
-            error = why.code().value();
-        }
+        is("locked twice", thrown_by([&] { guarded.lock(); }), EDEADLK);
+        is("locked twice for a while", thrown_by([&] { guarded.try_lock_for(std::chrono::seconds(1)); }), EDEADLK);
+        std::thread([&] {
+            is("a timeout", thrown_by([&] { is("held", guarded.try_lock_for(std::chrono::milliseconds(1)), false); }), 0);
+        }).join();
     }
-    is("locked twice", error, EDEADLK);
+    contend::rt left;
+    std::thread([&] { left.lock(); }).join();
+    const auto soon = std::chrono::system_clock::now() + std::chrono::seconds(1);
+    is("of a thread that has ended, for a while", thrown_by([&] { left.try_lock_until(soon); }), ENOTRECOVERABLE);
     std::thread counter([&] {
         for (int round = 0; round < 1000; round++) {
             const std::lock_guard<contend::rt> held(guarded);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <stdexcept>
 #include <thread>
 
 #include "contend.hpp"
@@ -19,6 +20,25 @@ static void check(bool holds, const char *what) {
         std::printf("%s\n", what);
         failures++;
     }
+}
+
+/// A lock that cannot be unlocked.
+struct stuck {
+    void lock() {}
+    void unlock() { throw std::runtime_error("stuck"); }
+};
+
+/// Waits with a lock that cannot be unlocked; the condition variable has to be free of waiters at its end, where it would wait for them.
+template <class Wait>
+static bool throws(Wait wait) {
+    contend::condition_variable cond;
+    stuck lock;
+    try {
+        wait(cond, lock);
+    } catch (const std::runtime_error &) {
+        return true;
+    }
+    return false;
 }
 
 int main() {
@@ -45,6 +65,9 @@ int main() {
     std::unique_lock<contend::futex> held(lock, std::adopt_lock);
     contend::condition_variable cond;
     check(cond.wait_for(held, 1ms) == std::cv_status::timeout, "no one signals");
+
+    check(throws([](contend::condition_variable &it, stuck &held) { it.wait(held); }), "a wait whose unlock throws");
+    check(throws([](contend::condition_variable &it, stuck &held) { it.wait_for(held, 1h); }), "a timed wait whose unlock throws");
 
     contend::mcs_queue queue;
     for (int turn = 0; turn < 2; turn++)

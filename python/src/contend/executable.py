@@ -10,7 +10,8 @@ import shutil
 import signal
 import subprocess
 import sysconfig
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -69,18 +70,22 @@ def command() -> str:
 
 def version() -> str:
     """What the command was built from: its version, and the commit where that is known."""
-    return _version_of(command())
+    path = command()
+    file = os.stat(path)
+    return _version_of(path, file.st_mtime_ns, file.st_size)
 
 
 @functools.cache
-def _version_of(path: str) -> str:
+def _version_of(path: str, _mtime_ns: int, _size: int) -> str:
+    """Asked of each build of the command once: a later one has another time or size."""
     return _output([path, "--version"], statuses=(0,)).strip()
 
 
 def flags(given: Mapping[str, object]) -> list[str]:
     """The flags of a command line: `memory_node=1` is `--memory-node=1`, `for_="1s"`, whose name is a word of Python, `--for=1s`.
 
-    A switch is True, what is None or False is left out, and a list repeats the flag.
+    A switch is True, what is None or False is left out, and a list repeats the flag. An empty list is refused, since without the
+    flag the command takes its default.
     """
     words = []
     for name, value in given.items():
@@ -90,7 +95,10 @@ def flags(given: Mapping[str, object]) -> list[str]:
         if value is True:
             words.append(flag)
         elif isinstance(value, Iterable) and not isinstance(value, str | os.PathLike):
-            words += [f"{flag}={one}" for one in value]
+            values = [f"{flag}={one}" for one in value]
+            if not values:
+                raise UsageError(f"`{name}` is an empty list: give it a value, or leave it out for the default")
+            words += values
         else:
             words.append(f"{flag}={value}")
     return words
@@ -128,13 +136,15 @@ ENDS_WITHIN_S = 10
 """So long the command may take to end what it has begun, after an interrupt."""
 
 
-_running: set[subprocess.Popen[str]] = set()
+_running: dict[subprocess.Popen[str], int] = {}
+"""The commands that run, each with the thread that waits for it."""
 
 
-def interrupt_running() -> None:
-    """Interrupts the commands that run in other threads."""
-    for process in list(_running):
-        process.send_signal(signal.SIGINT)
+def interrupt_running(threads: Collection[int]) -> None:
+    """Interrupts the commands that these threads wait for."""
+    for process, thread in _running.copy().items():
+        if thread in threads:
+            process.send_signal(signal.SIGINT)
 
 
 def _ran(line: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -142,20 +152,52 @@ def _ran(line: list[str], environment: Mapping[str, str]) -> subprocess.Complete
     with subprocess.Popen(
         line, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace"
     ) as process:
-        _running.add(process)
+        _running[process] = threading.get_ident()
+        # communicate() raises KeyboardInterrupt at once, and not after 250 ms: where a whole process group was interrupted, the command
+        # has been too, and takes a second interrupt for the same one within 100 ms alone.
+        process._sigint_wait_secs = 0  # type: ignore[attr-defined]
         try:
             output, errors = process.communicate()
-        except BaseException:
-            # It ends the programs that it runs and removes its files, which it cannot when it is killed.
-            process.send_signal(signal.SIGINT)
-            try:
-                process.communicate(timeout=ENDS_WITHIN_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
+        except BaseException as error:
+            _end(process, is_interrupted=isinstance(error, KeyboardInterrupt) and _terminal_interrupts())
             raise
         finally:
-            _running.discard(process)
+            del _running[process]
     return subprocess.CompletedProcess(line, process.returncode, output, errors)
+
+
+def _end(process: subprocess.Popen[str], *, is_interrupted: bool) -> None:
+    """Lets the command end the programs that it runs and remove its files, which it cannot when it is killed.
+
+    A second interrupt ends it before it has: it gets none as long as it may be ending from the first.
+    """
+    if is_interrupted and _ends(process):
+        return
+    process.send_signal(signal.SIGINT)
+    if not _ends(process):
+        process.kill()
+
+
+def _ends(process: subprocess.Popen[str]) -> bool:
+    try:
+        process.communicate(timeout=ENDS_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _terminal_interrupts() -> bool:
+    """Whether a Ctrl-C of the terminal interrupts this process, and with it the command, which is in the same process group."""
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
 
 
 PROGRESS = re.compile(r"^contend: \d+ of \d+(?: \w+, about |, ).*\n?", re.MULTILINE)

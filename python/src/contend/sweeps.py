@@ -19,6 +19,7 @@ import signal
 import statistics
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -170,14 +171,17 @@ def _merged(folder: Path, runs: Sequence[Run], documents: Mapping[str, str]) -> 
 
 
 def _on_cores(runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:
-    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
+    threads: set[int] = set()
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0)), initializer=lambda: threads.add(threading.get_ident())) as pool:
         futures = {pool.submit(run.make): run for run in runs}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.exception() or future.result()  # type: ignore[misc]
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            interrupt_running()  # none, unless the sweep is cut short
+            # None is left, unless the sweep is cut short.
+            for pending in futures:
+                pending.cancel()
+            interrupt_running(threads)
 
 
 def _on_cluster(client: Client, runs: Sequence[Run]) -> Iterator[tuple[Run, Outcome]]:

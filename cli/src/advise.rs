@@ -50,7 +50,8 @@ pub(crate) struct Args {
     /// twice at least
     #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = arguments::duration)]
     time_limit: Duration,
-    /// Keep profiles and measurements in this folder; if it has them already, nothing is run
+    /// Keep profiles and measurements in this folder; if it has them already, nothing is run, unless they left something undecided and
+    /// --time-limit is longer than it was
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print everything that is known as JSON
@@ -75,8 +76,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}: name another place with -o", folder.display()))?;
     let mut threads = Numbers::all(&args.threads);
-    threads.sort_unstable();
-    threads.dedup();
     let usual_threads = threads.is_empty();
     if usual_threads {
         threads = Asked::usual_threads(&args.command);

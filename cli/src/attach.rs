@@ -2,6 +2,7 @@
 
 use crate::arguments::{duration_between, size_between};
 use crate::interrupt;
+use crate::output::tell;
 use launch::attach::{Attach, Attached, End};
 use profile::Options;
 use profile::session::Overwrite;
@@ -69,7 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let Attached { recording, end, remarks } = attach.run(|begun| {
         if !args.quiet {
-            eprint!("{}", Screen::stderr().fit(&format!("contend: {begun}\n")));
+            tell(begun);
         }
     })?;
     let screen = Screen::stderr();

@@ -3,7 +3,7 @@
 mod args;
 
 use crate::interrupt;
-use crate::output::{own_command_line, write_page};
+use crate::output::{own_command_line, print_json, tell, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use args::{
@@ -153,13 +153,13 @@ fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<regimes::Regimes> {
         .map(|(path, picture)| anyhow::Ok((OutputFile::at(path)?, OutputFile::at(picture)?)))
         .transpose()?;
     let plan = regimes::plan(bench, &options, machines.as_ref())?;
-    eprint!("{}", Screen::stderr().fit(&format!("contend: {plan}\n")));
+    tell(&plan.to_string());
     let regimes = regimes::run(bench, &options, machines.as_ref())?;
     if let (Some((page, picture)), Some((path, drawing))) = (files, pictured) {
         let name = drawing.file_name().unwrap_or_default().to_string_lossy();
         write_page(page, &regimes.page(&own_command_line(), &text::printable(&name)))?;
         picture.write(&regimes.findings.svg()?)?;
-        eprintln!("contend: written to {} and {}", path.display(), drawing.display());
+        tell(&format!("written to {} and {}", path.display(), drawing.display()));
     }
     Ok(regimes)
 }
@@ -174,12 +174,11 @@ impl Benchmarks for ByWords {
     }
 
     fn left_out(&self, what: &str) {
-        let line = format!("contend: quick, to see that it works; left out are {what}\n");
-        eprint!("{}", Screen::stderr().fit(&line));
+        tell(&format!("quick, to see that it works; left out are {what}"));
     }
 
     fn chapter(&self, number: usize, of: usize, title: &str, left: Duration) {
-        eprintln!("contend: {number} of {of}: {title}, about {} left", shown_duration(left));
+        tell(&format!("{number} of {of}: {title}, about {} left", shown_duration(left)));
     }
 }
 
@@ -189,7 +188,7 @@ fn write(plan: &document::Plan<'_>) -> anyhow::Result<Document> {
     interrupt::keep();
     let document = document::measure(plan, &BARS, &ByWords);
     write_page(file, &document.text)?;
-    eprintln!("contend: written to {} after {}", plan.path.display(), shown_duration(document.took));
+    tell(&format!("written to {} after {}", plan.path.display(), shown_duration(document.took)));
     Ok(document)
 }
 
@@ -198,7 +197,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.output {
         let document = write(&document::Plan { path, runs: args.runs, quick: args.quick })?;
         if args.json {
-            println!("{}", serde_json::to_string_pretty(&document.json)?);
+            print_json(&document.json)?;
         }
         let (begun, all) = document.begun;
         return Ok(interrupt::exit_code(
@@ -232,18 +231,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         other => (measure(&bench, other)?, None),
     };
+    // Before anything is printed: standard output may be a full disk, which ends the command.
+    let drawn = picture.map_or(Ok(()), |file| file.write(findings.svg()?));
     if json {
         let mut all = findings.json();
         if let Some(cells) = cells {
             all["tables"]["cells"] = cells.json();
         }
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        print_json(&all)?;
     } else {
         print!("{}", findings.terminal(Screen::stdout()));
     }
-    if let Some(file) = picture {
-        file.write(findings.svg()?)?;
-    }
+    drawn?;
     progress::warn(&findings.noise.warnings());
     Ok(interrupt::exit_code("rows hold the rounds that were finished", ExitCode::SUCCESS))
 }

@@ -1,10 +1,12 @@
 //! `contend calibrate`: this machine's hand-over costs, as a machine file.
 
+use crate::output::{print, print_json};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use compare::calibrate::{Calibration, Cores, file_text};
 use report::Screen;
 use session::noise::{Noise, Watch};
+use session::output_file::OutputFile;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use topology::{MachineFile, carried};
@@ -49,21 +51,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             "neither XDG_CONFIG_HOME nor HOME is set: say where the machine file goes with -o FILE",
         )?,
     };
+    let file = if to_stdout { None } else { Some(place(&path)?) };
     let cores = Cores::usable()?;
     let watch = Watch::start();
     let measured = Calibration::take(&cores, &BARS)?;
     let noise = watch.stop();
     let machine = measured.machine(&name_for(&path), &cores)?;
-    let file = file_text(&machine, &measured)?;
+    let text = file_text(&machine, &measured)?;
 
-    if to_stdout {
-        print!("{file}");
-    } else {
-        write(&path, &file)?;
+    match file {
+        Some(file) => file.write(text)?,
+        None => print(&text)?,
     }
     let warnings: Vec<_> = noise.warnings().into_iter().chain(measured.warnings()).collect();
     if json {
-        print_json(&path, &machine, &measured, noise, &warnings)?;
+        print_json(&as_json(&path, &machine, &measured, noise, &warnings))?;
     } else if !to_stdout {
         print!("{}", measured.table().terminal(Screen::stdout()));
         println!("\nWritten to {}.", path.display());
@@ -72,28 +74,27 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_json(
+fn as_json(
     path: &Path,
     machine: &MachineFile,
     measured: &Calibration,
     noise: Noise,
     warnings: &[String],
-) -> anyhow::Result<()> {
-    let all = serde_json::json!({
+) -> serde_json::Value {
+    serde_json::json!({
         "file": path, "machine": machine, "measurements": measured.table().json(), "noise": noise,
         "warnings": warnings,
-    });
-    println!("{}", serde_json::to_string_pretty(&all)?);
-    Ok(())
+    })
 }
 
-fn write(path: &Path, file: &str) -> anyhow::Result<()> {
+/// Whether the machine file can be written is told before the measurement, and the old one stays until the new one is whole.
+fn place(path: &Path) -> anyhow::Result<OutputFile> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory).with_context(|| {
             format!("cannot make the directory {} for the machine file", directory.display())
         })?;
     }
-    std::fs::write(path, file).with_context(|| format!("cannot write the machine file {}", path.display()))
+    OutputFile::at(path)
 }
 
 /// What the machine in the file of that path is called: as the file, where a machine may be called so.

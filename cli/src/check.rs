@@ -1,6 +1,6 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
-use crate::output::own_command_line;
+use crate::output::{own_command_line, print_json, tell};
 use crate::progress::{self, Lines};
 use crate::{arguments, interrupt};
 use checker::{Model, Mutation, ReplayTrace, replay};
@@ -179,8 +179,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     ensure_usage!(!tasks.is_empty(), "the lock cannot do what this client does");
     let all = judge(&locks, &tasks, args, mutation);
     let cut_short = interrupt::came();
+    // Before anything is printed: standard output may be a full disk, which ends the command.
+    let pages = write_pages(output, summary, &all, &options, started.elapsed());
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&all.iter().map(CheckedLock::json).collect::<Vec<_>>())?);
+        print_json(&all.iter().map(CheckedLock::json).collect::<Vec<_>>())?;
     } else {
         let screen = Screen::stdout();
         all.iter().for_each(|one| print!("{}", page::text(one, &options, screen)));
@@ -190,12 +192,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             started.elapsed().as_secs_f64()
         );
     }
-    if let Some(file) = output {
-        file.write(verification::page(&all, &options, started.elapsed(), &own_command_line()))?;
-    }
-    if let Some(file) = summary {
-        file.write(verification::summary(&all, &options, started.elapsed(), &own_command_line()))?;
-    }
+    pages?;
     let verdicts = || all.iter().flat_map(|one| &one.verdicts);
     Ok(if verdicts().any(Verdict::is_wrong) {
         ExitCode::FAILURE
@@ -206,6 +203,22 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::from(INCOMPLETE)
     })
+}
+
+fn write_pages(
+    output: Option<OutputFile>,
+    summary: Option<OutputFile>,
+    all: &[CheckedLock],
+    options: &Options,
+    took: Duration,
+) -> anyhow::Result<()> {
+    if let Some(file) = output {
+        file.write(verification::page(all, options, took, &own_command_line()))?;
+    }
+    if let Some(file) = summary {
+        file.write(verification::summary(all, options, took, &own_command_line()))?;
+    }
+    Ok(())
 }
 
 /// Explores all clients of the locks, after their mutants if these are asked for.
@@ -256,7 +269,7 @@ fn list(json: bool, options: &Options) -> anyhow::Result<ExitCode> {
     if json {
         let all: Vec<_> =
             checked.map(|(lock, models)| serde_json::json!({ "lock": lock, "models": models })).collect();
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        print_json(&all)?;
     } else {
         let mut table = Table::new([Column::text("lock", "lock"), Column::text("models", "models")]);
         checked.for_each(|(lock, models)| table.row([lock.into(), Cell::from(models.join(" "))]));
@@ -278,10 +291,6 @@ fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar) -> 
     })
 }
 
-fn say(line: &str) {
-    eprint!("{}", Screen::stderr().fit(line));
-}
-
 fn run_again(
     args: &Args,
     lock: &'static Lock,
@@ -298,21 +307,21 @@ fn run_again(
     let report = match replay(task.model, trace.clone(), mutation, &|| task.run()) {
         Ok(report) => report,
         Err(divergence) => {
-            say(&format!("contend: {task}: {divergence}; {hint}\n"));
+            tell(&format!("{task}: {divergence}; {hint}"));
             return Ok(ExitCode::from(USAGE));
         }
     };
     match report.counterexample {
         Some(found) => {
             if args.json {
-                println!("{}", serde_json::to_string_pretty(&plan::counterexample_json(&task, &found))?);
+                print_json(&plan::counterexample_json(&task, &found))?;
             } else {
                 println!("{}", Screen::stdout().fit(&found.to_string()));
             }
             Ok(ExitCode::FAILURE)
         }
         None => {
-            say(&format!("contend: nothing is wrong in this execution of {task}; {hint}\n"));
+            tell(&format!("nothing is wrong in this execution of {task}; {hint}"));
             Ok(ExitCode::from(USAGE))
         }
     }

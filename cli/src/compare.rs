@@ -1,7 +1,7 @@
 //! `contend compare`: one program under several locks, fairly.
 
 use crate::arguments::{self, Numbers};
-use crate::output::own_command_line;
+use crate::output::{own_command_line, print_json, tell};
 use crate::progress::BARS;
 use crate::{PRELOAD, interrupt, progress};
 use clap::ArgGroup;
@@ -13,6 +13,7 @@ use report::{Screen, text};
 use session::host;
 use session::output_file::OutputFile;
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -133,8 +134,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     interrupt::keep();
     let compared = comparison.run(&BARS)?;
 
+    // Before anything is printed: standard output may be a full disk, which ends the command.
+    let pages = write_pages(picture, page, &compared);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&compared.json())?);
+        print_json(&compared.json())?;
     } else {
         let screen = Screen::stdout();
         print!("{}", compared.table().terminal(screen));
@@ -150,15 +153,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     progress::warn(&compared.noise.warnings());
+    pages?;
+    let finished = compared.rows.iter().map(|row| row.values.len()).min().unwrap_or(0);
+    let finished = format!("{finished} of {} rounds were finished", args.runs);
+    Ok(interrupt::exit_code(&finished, ExitCode::from(exit_code(&compared.rows))))
+}
+
+fn write_pages(
+    picture: Option<OutputFile>,
+    page: Option<OutputFile>,
+    compared: &compare::comparison::Compared<'_>,
+) -> anyhow::Result<()> {
     if let Some(file) = picture {
         file.write(compared.plot().svg())?;
     }
     if let Some(file) = page {
         file.write(compared.page().made_by(&own_command_line()).html())?;
     }
-    let finished = compared.rows.iter().map(|row| row.values.len()).min().unwrap_or(0);
-    let finished = format!("{finished} of {} rounds were finished", args.runs);
-    Ok(interrupt::exit_code(&finished, ExitCode::from(exit_code(&compared.rows))))
+    Ok(())
 }
 
 /// Shows what a program wrote before it failed, since its output is not shown otherwise.
@@ -166,9 +178,10 @@ pub(crate) fn show_output_tail(whose: &str, output_tail: &str) {
     if output_tail.is_empty() {
         return;
     }
-    eprintln!("contend: {whose} wrote last:");
+    tell(&format!("{whose} wrote last:"));
     for line in output_tail.lines() {
-        eprintln!("  {}", text::printable(line));
+        // Standard error may be a full disk.
+        let _ = writeln!(std::io::stderr(), "  {}", text::printable(line));
     }
 }
 

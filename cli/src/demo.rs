@@ -96,7 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     print!("{}", Story { now: &now, later: &later }.lines(screen()));
     if let Some(contrast) = now.contrast() {
         let path = args.output.join("predicted.svg");
-        std::fs::write(&path, contrast.svg()).with_context(|| format!("cannot write {}", path.display()))?;
+        OutputFile::at(&path)?.write(contrast.svg())?;
     }
     let pages = [(&NOW, &now), (&LATER, &later)].map(|(part, advice)| {
         let path = args.output.join(part.name).with_extension("html");

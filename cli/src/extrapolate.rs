@@ -1,9 +1,11 @@
 //! `contend extrapolate`: measured curves, on more cores.
 
+use crate::output::print_json;
 use anyhow::Context as _;
 use curve::Curve;
 use forecast::extrapolated::{Extrapolated, read};
 use report::{Plot, Screen, text};
+use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -48,11 +50,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let both = |one: &Extrapolated| [one.measured.clone(), one.answer.curve.clone()];
         let curves: Vec<Curve> = all.iter().flat_map(both).collect();
         let plot = Plot::new("Measured curves, extrapolated", &curves)?;
-        std::fs::write(file, plot.svg()).with_context(|| format!("cannot write {}", file.display()))?;
+        OutputFile::at(file)?.write(plot.svg())?;
     }
     if args.json {
         let all: Vec<_> = all.iter().map(Extrapolated::json).collect();
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        print_json(&all)?;
     } else {
         for one in &all {
             println!("{}", one.terminal(Screen::stdout()));

@@ -3,7 +3,7 @@
 use crate::PRELOAD;
 use crate::arguments::{self, Numbers};
 use crate::compare::{metric, parse_metric, show_output_tail};
-use crate::output::write_page;
+use crate::output::{print_json, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use compare::gate::{Base, Gate, LEAST_RUNS, Outcome, THREADS};
@@ -156,7 +156,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         file.write(gated.junit())?;
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&gated.json())?);
+        print_json(&gated.json())?;
     } else {
         print!("{}", gated.terminal(Screen::stdout()));
     }

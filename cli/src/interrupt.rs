@@ -2,7 +2,7 @@
 
 pub(crate) use session::interrupt::{came, keep};
 
-use report::Screen;
+use crate::output::tell;
 use std::process::ExitCode;
 
 /// What a command exits with that was cut short: 128 and the number of SIGINT, as shells have it.
@@ -25,5 +25,5 @@ pub(crate) fn exit(finished: &str) -> ! {
 }
 
 fn say(finished: &str) {
-    eprint!("{}", Screen::stderr().fit(&format!("contend: cut short by an interrupt: {finished}\n")));
+    tell(&format!("cut short by an interrupt: {finished}"));
 }

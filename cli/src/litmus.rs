@@ -1,5 +1,6 @@
 //! `contend litmus`: small programs, and what each memory model says about them.
 
+use crate::output::{print_json, tell};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -85,7 +86,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.explain {
         if args.json {
-            println!("{}", serde_json::to_string_pretty(&explain::json())?);
+            print_json(&explain::json())?;
         } else {
             print!("{}", Screen::stdout().fit(&explain::text()));
         }
@@ -95,7 +96,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let files = match files::find(&args.paths) {
         Ok(files) => files,
         Err(error) => {
-            say(&error);
+            tell(&printable(&format!("{error:#}")));
             return Ok(ExitCode::from(2));
         }
     };
@@ -113,22 +114,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 }
                 (Ok(_), false) => {}
                 (Err(error), true) => all.push(json!({ "file": file, "error": error_json(&error) })),
-                (Err(error), false) => say(&error),
+                (Err(error), false) => tell(&printable(&format!("{error:#}"))),
             }
         }
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&all)?);
-    } else if files.len() > 1 {
+        print_json(&all)?;
+    } else if files.len() > 1 || args.quiet || args.expect.is_some() {
         print!("{}", screen.fit(&summary.text(job.expected.as_ref(), started.elapsed())));
     }
     Ok(ExitCode::from(summary.exit_status()))
-}
-
-/// Prints what is wrong with a file.
-fn say(error: &anyhow::Error) {
-    let line = format!("contend: {}\n", printable(&format!("{error:#}")));
-    eprint!("{}", Screen::stderr().fit(&line));
 }
 
 /// What the arguments ask of every file.

@@ -1,5 +1,6 @@
 //! `contend locks`: what there is, one line each, the name first.
 
+use crate::output::print_json;
 use launch::{GLIBC, support};
 use locks::catalogue::{ELIDED, LOCKS, Lock};
 use pthread::object::ObjectKind;
@@ -33,7 +34,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "summary": GLIBC_SUMMARY,
             "kinds": ObjectKind::ALL.map(ObjectKind::name),
         }));
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        print_json(&all)?;
         return Ok(ExitCode::SUCCESS);
     }
     let screen = Screen::stdout();

@@ -1,5 +1,6 @@
 //! `contend machines`, and machine files by name.
 
+use crate::output::print_json;
 use anyhow::Context as _;
 use report::{Cell, Column, Screen, Table};
 use session::names;
@@ -36,7 +37,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     if json {
         let files: Vec<_> = machines.iter().map(|(_, machine)| machine).collect();
-        println!("{}", serde_json::to_string_pretty(&files)?);
+        print_json(&files)?;
         return Ok(ExitCode::SUCCESS);
     }
     print!("{}", text(&machines, Screen::stdout()));

@@ -1,5 +1,6 @@
 //! `contend completions` and `contend man`: what a package of the command installs beside it.
 
+use crate::output::print;
 use anyhow::Context as _;
 use clap::CommandFactory;
 use clap::builder::PossibleValuesParser;
@@ -31,7 +32,9 @@ pub(crate) struct ManArgs {
 
 /// Runs `contend completions`.
 pub(crate) fn completions<C: CommandFactory>(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
-    clap_complete::generate(args.shell, &mut completed(&C::command()), "contend", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut completed(&C::command()), "contend", &mut script);
+    print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -83,10 +86,12 @@ fn with_examples(page: &str) -> String {
 
 /// A command as completions show it: without hidden commands, and with the names that an argument takes as its values.
 fn completed(command: &clap::Command) -> clap::Command {
+    // A simulated program has no glibc.
+    let glibc = (command.get_name() != "simulate").then_some(GLIBC);
     let locks = || locks::catalogue::LOCKS.iter().map(|lock| lock.name);
     let names = |id: &str| -> Option<Vec<&'static str>> {
         match id {
-            "lock" | "locks" => Some(locks().chain([GLIBC]).collect()),
+            "lock" | "locks" => Some(locks().chain(glibc).collect()),
             "machine" | "profiled_on" => Some(topology::carried::names().collect()),
             #[cfg(feature = "full")]
             "workload" => Some(workloads::WORKLOADS.iter().map(|workload| workload.name).collect()),
@@ -94,8 +99,10 @@ fn completed(command: &clap::Command) -> clap::Command {
         }
     };
     let argument = |argument: &clap::Arg| match names(argument.get_id().as_str()) {
-        Some(names) => argument.clone().value_parser(PossibleValuesParser::new(names)),
-        None => argument.clone(),
+        Some(names) if argument.get_possible_values().is_empty() => {
+            argument.clone().value_parser(PossibleValuesParser::new(names))
+        }
+        _ => argument.clone(),
     };
     let mut shown = clap::Command::new(command.get_name().to_owned())
         .args(command.get_arguments().map(argument))

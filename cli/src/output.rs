@@ -1,7 +1,7 @@
-//! Standard output, which may be a full disk.
+//! Standard output and standard error, either of which may be a full disk.
 
 use anyhow::Context as _;
-use report::text;
+use report::{Screen, text};
 use serde::Serialize;
 use session::output_file::OutputFile;
 use std::ffi::OsString;
@@ -15,6 +15,12 @@ use std::io::{BufWriter, Write as _};
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).context("cannot write the output")
+}
+
+/// Says a line on standard error, as wide as the screen. It may be a full disk, which ends no command.
+pub(crate) fn tell(line: &str) {
+    let line = Screen::stderr().fit(&format!("contend: {line}\n"));
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Writes a value to standard output as JSON for people, which for a large profile need not be in memory as a whole.

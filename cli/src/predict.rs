@@ -2,14 +2,16 @@
 
 use crate::arguments::{Numbers, variants};
 use crate::machines;
-use crate::output::{own_command_line, print, print_json};
+use crate::output::{own_command_line, print, print_json, tell};
 use crate::progress::BARS;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use forecast::chain::ByChain;
-use forecast::{Change, MeasuredPoint, Question, Void, advice, alternatives, forecast, read_series};
+use forecast::{
+    Alternative, Change, MeasuredPoint, Question, Void, advice, alternatives, forecast, read_series,
+};
 use launch::GLIBC;
 use model::Variant;
-use report::{Page, Plot, Screen};
+use report::{Page, Plot, Screen, text};
 use session::ensure_usage;
 use session::output_file::OutputFile;
 use std::path::PathBuf;
@@ -18,9 +20,10 @@ use topology::{MachineFile, carried};
 
 /// Forecast from a profile what more cores do to a program.
 ///
-/// What was measured stands: profiles on several numbers of threads and --measured fix the curve where they are. From the last of them a
-/// program that is rebuilt from the profiles and run on the simulated machine, with the locks' own code, carries it on. Each row ends in a
-/// verdict with its probability, which comes from how far forecasts of measured programs have been off (docs/predictions.md);
+/// What was measured stands: profiles on several numbers of threads and --measured fix the curve where they are, but for threads that shared
+/// cores where the machine has more. From the last of them a program that is rebuilt from the profiles and run on the simulated machine, with
+/// the locks' own code, carries it on. Each row ends in a verdict with its probability, which comes from how far forecasts of measured
+/// programs have been off (docs/predictions.md);
 /// under 70 % it is uncertain.
 ///
 /// A profile that carries no forecast, such as one of a busy machine, gets none: the reason and the remedy, and exit status 3.
@@ -73,15 +76,15 @@ pub(crate) struct Args {
     /// How to forecast: by the simulated program; or by the Markov chain of the lock alone, at once and without probabilities
     #[arg(long, value_name = "ENGINE", default_value = "simulated", value_parser = engines())]
     engine: Engine,
-    /// The form of the chain (see `contend reproduce`)
-    #[arg(long, value_name = "FORM", default_value = "waiters", value_parser = variants())]
-    variant: Variant,
+    /// The form of the chain (see `contend reproduce`); with --engine chain alone [default: waiters]
+    #[arg(long, value_name = "FORM", value_parser = variants())]
+    variant: Option<Variant>,
     /// Numbers of threads on the machine as it is, instead of --cores: more than it has cores if you like, which take turns there
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "cores", value_parser = Numbers::between(1, 1_024))]
     threads: Vec<Numbers>,
-    /// The random seed of the simulated program
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
+    /// The random seed of the simulated program [default: 1]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// What a change to the program would give: section=0.5 (half of the critical section's work done outside), think=2 (twice the think
     /// time), handover=0.5 (half the cost of a hand-over; by the chain alone), split=4 (into so many locks), batch=8 (acquisitions become
     /// one), threads=16, lock=mcs, reads=0.9 (share of sections that only read, under a reader-writer lock); several at once [default:
@@ -135,7 +138,7 @@ fn engines() -> impl TypedValueParser<Value = Engine> {
         |name| match &*name {
             "chain" => Engine::Chain,
             "twin" => {
-                eprintln!("contend: `--engine twin` is called `--engine simulated` now");
+                tell("`--engine twin` is called `--engine simulated` now");
                 Engine::Simulated
             }
             _ => Engine::Simulated,
@@ -153,8 +156,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = args.measured.as_deref().map(read_series).transpose()?;
     let question = question(args, measured.as_ref())?;
     let screen = Screen::stdout();
+    let variant = args.variant.unwrap_or_default();
     let shown = match args.engine {
-        Engine::Chain => ByChain::new(&question, args.variant, measured.as_ref())?.map(|chain| {
+        Engine::Chain => ByChain::new(&question, variant, measured.as_ref())?.map(|chain| {
             anyhow::Ok(Shown {
                 plot: chain.plot()?,
                 json: chain.json(),
@@ -173,7 +177,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let shown = match shown {
         Ok(shown) => shown?,
-        Err(void) => return refuse(&void, args.json, page, screen),
+        Err(void) => {
+            let exit_code = refuse(&void, args.json, page, screen)?;
+            if let Some(file) = &args.svg {
+                tell(&format!("no picture was drawn: {} is as it was", file.display()));
+            }
+            return Ok(exit_code);
+        }
     };
     if args.json {
         print_json(&shown.json)?;
@@ -199,6 +209,10 @@ struct Shown {
 
 /// Says why there is no forecast, and what to do.
 fn refuse(void: &Void, json: bool, page: Option<OutputFile>, screen: Screen) -> anyhow::Result<ExitCode> {
+    let mut void = void.clone();
+    if void.of_lock {
+        void.remedy += ", or name another lock by --site";
+    }
     if json {
         print_json(&serde_json::json!({ "void": void }))?;
     } else {
@@ -220,7 +234,15 @@ fn in_a_sentence(reason: &str) -> String {
 fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Question> {
     /// A small machine is asked about a larger one.
     const LEAST_CORES: u32 = 64;
+    refuse_ignored(args)?;
     let candidates = alternatives(&args.locks)?;
+    let measured = match measured {
+        Some(series) if args.engine == Engine::Simulated => {
+            check_measured(series, &candidates)?;
+            measured_points(series)
+        }
+        _ => Vec::new(),
+    };
     let mut machine = named_or_default(args.machine.as_deref())?;
     if args.transactions {
         machine.transactions.get_or_insert_with(carried::transactions);
@@ -259,33 +281,64 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
         "--cores {most}: the simulated program runs on up to {} cores; the chain goes further, with --engine chain",
         forecast::MAX_CORES
     );
-    let mut threads = Numbers::all(&args.threads);
-    threads.sort_unstable();
     Ok(Question {
         profiles: args.profiles.iter().chain(&args.alone).cloned().collect(),
-        measured: measured.map_or_else(Vec::new, measured_points),
+        measured,
         stretch: None,
         profiled_on: named_or_default(args.profiled_on.as_deref())?,
         machine,
         cores,
-        threads,
+        threads: Numbers::all(&args.threads),
         candidates,
         site: args.site.clone(),
-        seed: args.seed,
+        seed: args.seed.unwrap_or(1),
         what_if,
+        advice: true,
     })
+}
+
+/// Options of the other engine are refused.
+fn refuse_ignored(args: &Args) -> anyhow::Result<()> {
+    let by_chain = args.engine == Engine::Chain;
+    ensure_usage!(
+        by_chain || args.variant.is_none(),
+        "--variant is a form of the chain: add --engine chain, or leave it out"
+    );
+    ensure_usage!(
+        !by_chain || args.seed.is_none(),
+        "the chain draws no random numbers: leave out --seed, or --engine chain"
+    );
+    ensure_usage!(
+        !by_chain || !args.explain,
+        "the chain shows all that it has: leave out --explain, or --engine chain"
+    );
+    Ok(())
+}
+
+/// Refuses curves that a forecast would not start from: it is relative to the program's own locks, and carries on what is a row of it.
+fn check_measured(series: &curve::Series, candidates: &[Alternative]) -> anyhow::Result<()> {
+    let locks: Vec<&str> = series.curves.iter().map(|curve| &*curve.lock).collect();
+    ensure_usage!(
+        locks.contains(&GLIBC),
+        "--measured: no curve is of the program's own locks, to which all else is relative: measure it as well, and give its curve the lock \
+         `{GLIBC}`"
+    );
+    for lock in locks.into_iter().filter(|&lock| lock != GLIBC) {
+        ensure_usage!(
+            candidates.iter().any(|one| one.name == lock),
+            "--measured: the curve of `{0}` is of no lock that is forecast: add it to --lock, as in --lock {0}, or leave it out of the file",
+            text::printable(lock)
+        );
+    }
+    Ok(())
 }
 
 /// The points of measured curves; the baseline's are those under the C library's own locks.
 fn measured_points(series: &curve::Series) -> Vec<MeasuredPoint> {
     let totals: Vec<curve::Curve> = series.curves.iter().cloned().map(curve::Curve::of_all_cores).collect();
     let points = totals.iter().flat_map(|curve| curve.points().iter().map(move |point| (curve, point)));
-    let point = |(curve, point): (&curve::Curve, &curve::Point)| MeasuredPoint {
-        lock: (curve.lock != GLIBC).then(|| curve.lock.clone()),
-        threads: point.cores,
-        rate: point.value,
-        low: point.low,
-        high: point.high,
+    let point = |(curve, point): (&curve::Curve, &curve::Point)| {
+        MeasuredPoint::of(Some(&*curve.lock).filter(|&lock| lock != GLIBC), *point)
     };
     points.map(point).collect()
 }
@@ -306,5 +359,22 @@ mod tests {
         let curve = curve.with_points(points).expect("cores go up");
         let series = Series { curves: vec![curve], ..Series::new("t") };
         assert_eq!(measured_points(&series)[1].rate, 36.0);
+    }
+
+    #[test]
+    fn measured_curves_that_would_be_left_out_are_refused() {
+        let curve = |lock: &str| {
+            let curve = Curve::new(lock, Unit::OperationsPerSecond, Provenance::Measured).lock(lock);
+            curve.with_points([Point::exact(1, 1.0)]).expect("one point")
+        };
+        let check = |locks: &[&str], named: &[&str]| {
+            let curves = locks.iter().map(|lock| curve(lock)).collect();
+            let named: Vec<String> = named.iter().map(|&name| name.to_owned()).collect();
+            check_measured(&Series { curves, ..Series::new("t") }, &alternatives(&named).expect("locks"))
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(check(&[GLIBC, "mcs"], &["mcs"]), Ok(()));
+        assert!(check(&["mcs"], &["mcs"]).is_err_and(|why| why.contains("the lock `glibc`")));
+        assert!(check(&[GLIBC, "mcs"], &["clh"]).is_err_and(|why| why.contains("--lock mcs")));
     }
 }

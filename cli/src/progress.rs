@@ -1,5 +1,6 @@
 //! Progress bars and warnings on standard error.
 
+use crate::output::tell;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::Screen;
 use session::progress::{Progress, Steps, Work, shown_duration};
@@ -68,7 +69,7 @@ impl Lines {
         let (ends, ended) = mpsc::channel();
         let say = move || {
             while ended.recv_timeout(Self::EVERY) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("contend: {}", how_far());
+                tell(&how_far());
             }
         };
         // Without the thread the work is done all the same.
@@ -143,6 +144,6 @@ impl Steps for Runs {
 /// Tells on standard error why timings should not be trusted.
 pub(crate) fn warn(warnings: &[String]) {
     for warning in warnings {
-        eprint!("{}", Screen::stderr().fit(&format!("contend: warning: {warning}\n")));
+        tell(&format!("warning: {warning}"));
     }
 }

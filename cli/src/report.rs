@@ -138,7 +138,8 @@ fn report_of_runtime(profile: &RuntimeWaits, json: bool, csv: bool, top: usize) 
 /// The longest waits as a trace.
 fn trace_of(timeline: &Timeline, table: &LockTable) -> String {
     if timeline.waits.is_empty() {
-        let waited = table.rows.iter().any(|row| row.contended() > 0);
+        // Waits that are watched from outside are never kept one by one.
+        let waited = table.rows.iter().any(|row| row.contended() > 0 && !row.exclusive.waits_only);
         let why = if waited {
             "threads waited for locks, and the profile had no space for single waits"
         } else {

@@ -1,13 +1,14 @@
 //! `contend reproduce`: the paper's model and table against its published numbers.
 
 use crate::arguments::variants;
-use crate::output::own_command_line;
+use crate::output::{own_command_line, print_json};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use model::Variant;
 use papers::{FIGURES, Figure, JudgedClaims, Reproduction};
 use report::{Cell, Column, Screen, Table};
+use session::output_file::OutputFile;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -130,7 +131,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             ([_], Some(only)) => only.clone(),
             _ => serde_json::Value::Object(by_name),
         };
-        println!("{}", serde_json::to_string_pretty(&printed)?);
+        print_json(&printed)?;
     }
     if let ([_], Some(name)) = (figures, without_curves) {
         progress::warn(&[format!("{name} is a table: it has no curves for --svg to draw")]);
@@ -141,7 +142,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// Prints the rows as JSON, or this text.
 fn printed(reproduction: &Reproduction, text: &str, json: bool) -> anyhow::Result<ExitCode> {
     if json {
-        println!("{}", serde_json::to_string_pretty(&reproduction.table.json())?);
+        print_json(&reproduction.table.json())?;
     } else {
         println!("{}", text.trim_end());
     }
@@ -159,7 +160,7 @@ fn list(json: bool) -> anyhow::Result<ExitCode> {
     let mut table = Table::new([Column::text("name", "name"), Column::text("summary", "what it is").kept()]);
     FIGURES.iter().for_each(|figure| table.row([figure.name, figure.summary].map(Cell::from)));
     if json {
-        println!("{}", serde_json::to_string_pretty(&table.json())?);
+        print_json(&table.json())?;
     } else {
         print!("{}", table.terminal(Screen::stdout()));
     }
@@ -173,6 +174,5 @@ fn write_svgs(reproduction: &Reproduction, directory: &Path, name: &str) -> anyh
 fn write(directory: &Path, file: &str, text: &str) -> anyhow::Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))?;
-    let path = directory.join(file);
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    OutputFile::at(&directory.join(file))?.write(text)
 }

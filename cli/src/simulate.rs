@@ -1,9 +1,9 @@
 //! `contend simulate`: a workload and locks on a simulated machine.
 
 use crate::arguments::{Numbers, PlacementName, Section, Span, duration_between};
+use crate::output::{print_json, tell};
 use crate::progress::BARS;
 use crate::{interrupt, machines};
-use anyhow::Context as _;
 use locks::BUCKETS_FOR_EACH_CORE;
 use locks::catalogue::Lock;
 use report::{Screen, text};
@@ -186,7 +186,7 @@ fn section(text: &str) -> Result<Span, String> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(workload) = args.workload.filter(|_| !args.list) else {
         if args.json {
-            println!("{}", serde_json::to_string_pretty(&workload_table().json())?);
+            print_json(&workload_table().json())?;
         } else {
             print!("{}", workload_table().terminal(Screen::stdout()));
         }
@@ -199,10 +199,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let hardware = Hardware::new(&machine)?;
     let is_elided = |name: &str| names::simulated_lock(name).is_ok_and(Lock::is_elided);
     if hardware.transactions.is_none() && args.lock.iter().any(|name| is_elided(name)) {
-        eprintln!(
-            "contend: {} has no transactions, so that an elided lock is the lock itself there; --transactions lends it some",
+        tell(&format!(
+            "{} has no transactions, so that an elided lock is the lock itself there; --transactions lends it some",
             hardware.name
-        );
+        ));
     }
     let ghz = hardware.mhz as f64 / 1e3;
     let template = Setup {
@@ -251,13 +251,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = sweep_seeds_or(&setups, seeds, &BARS, |finished| {
         let finished: Vec<_> = finished.into_iter().flatten().collect();
         if let Err(error) = show(args, &experiment, &finished) {
-            eprintln!("contend: {}", text::printable(&format!("{error:#}")));
+            tell(&text::printable(&format!("{error:#}")));
         }
         exit_interrupted(&finished, setups.len() * seeds.count as usize)
     })?;
     if let (Some(path), [only]) = (&args.trace, &measured[..]) {
-        std::fs::write(path, only.median().trace.to_string())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        OutputFile::at(path)?.write(only.median().trace.to_string())?;
     }
     show(args, &experiment, &measured)?;
     Ok(ExitCode::SUCCESS)
@@ -274,8 +273,7 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
     let Setup { workload, hardware, futex_buckets, .. } = experiment.template;
     let (title, curves) = (experiment.title(), experiment.curves(measured)?);
     if let Some(path) = &args.svg {
-        std::fs::write(path, experiment.plot(measured)?.svg())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        OutputFile::at(path)?.write(experiment.plot(measured)?.svg())?;
     }
     if args.json {
         let mut out = serde_json::json!({
@@ -291,7 +289,7 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
         if let Some(buckets) = futex_buckets {
             out["buckets"] = buckets.into();
         }
-        println!("{}", serde_json::to_string_pretty(&out)?);
+        print_json(&out)?;
     } else {
         let screen = Screen::stdout();
         let sleepers =
@@ -316,7 +314,7 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
 fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode> {
     let swept = back_off::measure_or(setups, args.seeds(), &BARS, |finished| {
         if let Err(error) = show_back_off(args, setups, &finished) {
-            eprintln!("contend: {}", text::printable(&format!("{error:#}")));
+            tell(&text::printable(&format!("{error:#}")));
         }
         let all = finished.len() * setups.len() * args.seeds as usize;
         exit_interrupted(finished.iter().flat_map(|(_, of_cores)| of_cores), all)
@@ -338,7 +336,7 @@ fn show_back_off(args: &Args, setups: &[Setup<'_>], swept: &[(u64, Vec<SeededRun
             "verdict": verdict,
             "cut_short": interrupt::came(),
         });
-        println!("{}", serde_json::to_string_pretty(&out)?);
+        print_json(&out)?;
     } else {
         let screen = Screen::stdout();
         print!("{}", back_off::table(swept).terminal(screen));

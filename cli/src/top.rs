@@ -33,6 +33,7 @@ use std::time::Duration;
 ///
 /// The narrower the terminal, the fewer columns are shown.
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("without_screen").args(["batch", "prometheus"]))]
 #[command(after_help = "Examples:
   contend profile -- ./server &  contend top      # the one program that is being profiled
   contend top 4711                                # the one that this process belongs to
@@ -68,11 +69,11 @@ pub(crate) struct Args {
     prometheus: Option<SocketAddr>,
 
     /// What the locks are ordered by
-    #[arg(long, value_name = "KEY", value_enum, default_value_t = Sort::Waiting)]
+    #[arg(long, value_name = "KEY", value_enum, default_value_t = Sort::Waiting, conflicts_with = "prometheus")]
     sort: Sort,
 
     /// Print this many rows for a table, or serve so many locks by name; 0 prints all
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, requires = "without_screen")]
     top: usize,
 
     /// Show each of striped locks, that is of eight or more of one array or made by one call, instead of one row for all of them, as
@@ -168,6 +169,22 @@ mod tests {
         }
         for text in ["", "65536", "host:80", "127.0.0.1", "-1", ":", "1:2:3"] {
             assert!(address(text).unwrap_err().contains("such as 9184"), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_would_have_no_effect_is_refused() {
+        #[derive(Debug, clap::Parser)]
+        struct Top {
+            #[command(flatten)]
+            _args: Args,
+        }
+        let is_taken = |line: &str| <Top as clap::Parser>::try_parse_from(line.split(' ')).is_ok();
+        for line in ["top --sort held", "top --batch --top 3 --sort held", "top --prometheus 9 --top 3"] {
+            assert!(is_taken(line), "{line}");
+        }
+        for line in ["top --top 3", "top --prometheus 9 --sort held", "top --prometheus 9 --batch"] {
+            assert!(!is_taken(line), "{line}");
         }
     }
 

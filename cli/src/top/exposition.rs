@@ -1,6 +1,7 @@
 //! The figures in Prometheus' text exposition format, version 0.0.4.
 
 use super::http;
+use crate::output::tell;
 use anyhow::Context as _;
 use profile::read::live::{LiveRow, LiveTable, Since, Watch};
 use std::collections::{BTreeMap, HashSet};
@@ -24,7 +25,7 @@ pub(super) fn run(
     let page = Arc::new(RwLock::new(series.exposition(first)));
     let served = Arc::clone(&page);
     std::thread::spawn(move || http::serve(&listener, &served));
-    eprintln!("contend: serving http://{address}{}", http::PATH);
+    tell(&format!("serving http://{address}{}", http::PATH));
     let mut ended = first.header.ended.clone();
     while ended.is_none() {
         std::thread::sleep(interval);
@@ -35,7 +36,7 @@ pub(super) fn run(
         }
         ended = table.header.ended;
     }
-    eprintln!("contend: the program has ended: {}", ended.unwrap_or_default());
+    tell(&format!("the program has ended: {}", ended.unwrap_or_default()));
     Ok(())
 }
 

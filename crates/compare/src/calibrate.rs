@@ -161,7 +161,7 @@ impl Calibration {
     pub fn take(cores: &Cores, progress: &dyn Progress) -> anyhow::Result<Self> {
         let contenders = cores.contenders();
         let sizes = contender_counts(contenders.len());
-        let progress = progress.start(Work::Quantities, 13 + sizes.len());
+        let progress = progress.start(Work::Quantities, 14 + sizes.len());
         let take = |what: &'static str, sample: Vec<f64>| {
             progress.done();
             middle(&sample).with_context(|| {

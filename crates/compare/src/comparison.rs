@@ -119,10 +119,10 @@ impl<'a> Comparison<'a> {
             let stage = if round == 0 { "warm-up".into() } else { format!("round {round}") };
             steps.begin(&format!("{stage}, {lock}"));
             let (trial, counted) = self.run_once(lock, limit)?;
-            swapped[number] = counted;
             if interrupt::came() {
-                return Ok(None);
+                return Ok(None); // the program may have been killed before it made a lock
             }
+            swapped[number] = counted;
             steps.done();
             if number == 0 && round == 0 && self.time_limit.is_none() {
                 anyhow::ensure!(
@@ -293,7 +293,8 @@ impl Compared<'_> {
     /// What to do: the lock that came out best, if one is better than glibc, with how to keep it.
     pub fn instruction(&self) -> Option<String> {
         let better = self.rows.iter().enumerate().filter(|&(number, row)| {
-            !self.touched_nothing(number) && self.verdict(row) == Some(Verdict::Better)
+            let runs_well = row.failure.is_none() && !self.touched_nothing(number);
+            runs_well && self.verdict(row) == Some(Verdict::Better)
         });
         let gains = better.filter_map(|(_, row)| {
             Some((row, ratios(&self.rows[0].values, &row.values, self.asked.metric.better())?))
@@ -314,10 +315,7 @@ impl Compared<'_> {
 
     /// Medians and ranges of the locks.
     pub fn plot(&self) -> RangePlot {
-        let axis = match &self.asked.metric {
-            Metric::WallTime => "wall time s".to_owned(),
-            Metric::Captured { regex, .. } => regex.as_str().to_owned(),
-        };
+        let axis = self.asked.metric.regex().unwrap_or("wall time s");
         let mut plot = RangePlot::new(self.asked.command_line(), axis, self.asked.metric.better());
         for row in &self.rows {
             plot.row(row.lock.as_str(), row.spread());
@@ -363,10 +361,6 @@ impl Compared<'_> {
 
     /// Rows, every run's value and the noise meanwhile.
     pub fn json(&self) -> serde_json::Value {
-        let regex = match &self.asked.metric {
-            Metric::WallTime => None,
-            Metric::Captured { regex, .. } => Some(regex.as_str()),
-        };
         let values: serde_json::Map<_, _> =
             self.rows.iter().map(|row| (row.lock.clone(), serde_json::json!(row.values))).collect();
         let failed = self.rows.iter().filter(|row| row.failure.is_some());
@@ -376,7 +370,7 @@ impl Compared<'_> {
             "command": self.asked.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>(),
             "runs": self.asked.runs,
             "cut_short": self.cut_short,
-            "metric": { "regex": regex, "better": self.asked.metric.better() },
+            "metric": { "regex": self.asked.metric.regex(), "better": self.asked.metric.better() },
             "start_s": self.start_s,
             "rows": self.table().json(),
             "values": values,
@@ -456,6 +450,13 @@ mod tests {
         let worse =
             compared(Metric::Captured { regex, better: Better::Higher, per_second: false }, rows(), &command);
         assert_eq!(worse.instruction(), None);
+        let mut crashed = rows();
+        crashed[1].failure = Some((Failure::Killed(11), 5));
+        assert_eq!(
+            compared(Metric::WallTime, crashed, &command).instruction(),
+            None,
+            "fast until it crashed"
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::statistics::{self, Better};
 use launch::TIMED_OUT;
+use launch::operations::{number, operations_in};
 use regex_lite::Regex;
 use report::Spread;
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub struct Trial {
     pub end: End,
     /// From start to end.
     pub elapsed: Duration,
-    /// CPU time of the program and of those it started and waited for.
+    /// CPU time of the program and of those that it started and that ended with it.
     pub cpu: Duration,
     /// What it wrote to standard output, then to standard error.
     pub output: String,
@@ -89,18 +90,24 @@ impl Metric {
         }
     }
 
-    /// Its value in a run: the first match that holds a number.
+    /// Its value in a run: the first match that holds a number, or the operations that `contend profile` would count.
     pub fn of(&self, trial: &Trial) -> Option<f64> {
         match self {
             Self::WallTime => Some(trial.elapsed.as_secs_f64()),
-            Self::Captured { regex, per_second, .. } => {
-                let numbers = regex.captures_iter(&trial.output).filter_map(|found| {
-                    let digits = found.get(1)?.as_str().trim().replace([',', '_'], "");
-                    digits.parse().ok().filter(|number: &f64| number.is_finite())
-                });
-                let mut numbers = numbers.into_iter();
-                if *per_second { Some(numbers.last()? / trial.elapsed.as_secs_f64()) } else { numbers.next() }
+            Self::Captured { regex, per_second: true, .. } => {
+                Some(operations_in(regex, &trial.output)? / trial.elapsed.as_secs_f64())
             }
+            Self::Captured { regex, .. } => {
+                regex.captures_iter(&trial.output).find_map(|found| number(found.get(1)?.as_str()))
+            }
+        }
+    }
+
+    /// The regular expression, where it is a number in the output.
+    pub fn regex(&self) -> Option<&str> {
+        match self {
+            Self::WallTime => None,
+            Self::Captured { regex, .. } => Some(regex.as_str()),
         }
     }
 }

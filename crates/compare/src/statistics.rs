@@ -221,7 +221,7 @@ fn ways_of_u(m: usize, n: usize) -> Vec<f64> {
 }
 
 /// The chance that a standard normal variable is above `z`, to 7 digits: formula 26.2.17 of Abramowitz and Stegun.
-fn normal_tail(z: f64) -> f64 {
+pub fn normal_tail(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
     let series = t
         * (0.319_381_530

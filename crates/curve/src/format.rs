@@ -1,13 +1,13 @@
-//! Series as JSON and as CSV.
+//! Series from JSON and from CSV.
 //!
-//! JSON is the whole [`Series`]. CSV has one row for each point, the curve's own columns repeated, so that any
-//! tool can filter it; its title is lost. Both reject what they do not know, and say where.
+//! JSON is what commands print that draw curves. CSV has one row for each point, the curve's own columns repeated, so that any
+//! tool can filter it.
 
 use crate::{Curve, InvalidPoint, Point, Provenance, Series, Unit};
-use serde::{Deserialize, Serialize};
-use std::io::{Read, Write};
+use serde::Deserialize;
+use std::io::Read;
 
-/// Why a series could not be read or written.
+/// Why a series could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// Not the JSON of a series; the message holds line and column.
@@ -29,7 +29,7 @@ pub enum FormatError {
 const COLUMNS: [&str; 10] =
     ["label", "lock", "workload", "machine", "provenance", "unit", "cores", "value", "low", "high"];
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CsvRow {
     label: String,
@@ -45,21 +45,6 @@ struct CsvRow {
 }
 
 impl CsvRow {
-    fn new(curve: &Curve, point: Point) -> Self {
-        Self {
-            label: curve.label.clone(),
-            lock: curve.lock.clone(),
-            workload: curve.workload.clone(),
-            machine: curve.machine.clone(),
-            provenance: curve.provenance,
-            unit: curve.unit,
-            cores: point.cores,
-            value: point.value,
-            low: point.low,
-            high: point.high,
-        }
-    }
-
     fn point(&self) -> Point {
         Point { cores: self.cores, value: self.value, low: self.low, high: self.high }
     }
@@ -73,41 +58,22 @@ impl CsvRow {
     }
 }
 
-/// Writes a series as indented JSON, with a final line end.
-///
-/// # Errors
-///
-/// Those of the writer.
-pub fn write_json(series: &Series, mut to: impl Write) -> Result<(), FormatError> {
-    serde_json::to_writer_pretty(&mut to, series)?;
-    to.write_all(b"\n").map_err(serde_json::Error::io)?;
-    Ok(())
-}
-
-/// Reads a series from JSON.
+/// Reads a series from JSON: an object with `curves`, and whatever a command prints beside them.
 ///
 /// # Errors
 ///
 /// Text that is not such JSON, with line and column; those of the reader.
 pub fn read_json(from: impl Read) -> Result<Series, FormatError> {
-    Ok(serde_json::from_reader(from)?)
-}
-
-/// Writes the curves of a series as CSV. A curve without points leaves no row.
-///
-/// # Errors
-///
-/// Those of the writer.
-pub fn write_csv(series: &Series, to: impl Write) -> Result<(), FormatError> {
-    let mut writer = csv::WriterBuilder::new().has_headers(false).comment(Some(b'#')).from_writer(to);
-    writer.write_record(COLUMNS)?;
-    for curve in &series.curves {
-        for &point in curve.points() {
-            writer.serialize(CsvRow::new(curve, point))?;
-        }
+    #[derive(Deserialize)]
+    struct Printed {
+        #[serde(default)]
+        title: String,
+        #[serde(default)]
+        axis: Option<String>,
+        curves: Vec<Curve>,
     }
-    writer.flush().map_err(csv::Error::from)?;
-    Ok(())
+    let Printed { title, axis, curves } = serde_json::from_reader(from)?;
+    Ok(Series { title, axis, curves })
 }
 
 /// Reads curves from CSV; `#` starts a comment line. Rows that agree in everything but the point are one curve,
@@ -160,17 +126,9 @@ mod tests {
         #[test]
         fn json_gives_back_what_was_written(title in ".*", curves in prop::collection::vec(any_curve(), 0..4)) {
             let series = Series { curves, ..Series::new(title) };
-            let mut text = Vec::new();
-            write_json(&series, &mut text).unwrap();
-            prop_assert_eq!(read_json(&text[..]).unwrap(), series);
-        }
-
-        #[test]
-        fn csv_gives_back_one_curve(curve in any_curve()) {
-            let series = Series { curves: vec![curve], ..Series::new("t") };
-            let mut text = Vec::new();
-            write_csv(&series, &mut text).unwrap();
-            prop_assert_eq!(read_csv("t", &text[..]).unwrap(), series);
+            let mut printed = serde_json::to_value(&series).unwrap();
+            printed["machine"] = "what a command says beside the curves".into();
+            prop_assert_eq!(read_json(printed.to_string().as_bytes()).unwrap(), series);
         }
 
         #[test]
@@ -178,6 +136,20 @@ mod tests {
             let _ = read_json(text.as_bytes());
             let _ = read_csv("t", text.as_bytes());
         }
+    }
+
+    #[test]
+    fn rows_of_a_curve_are_one_curve() {
+        let text = "label,lock,workload,machine,provenance,unit,cores,value,low,high\n\
+                    # two curves, in turn\n\
+                    a,mcs,w,m,measured,speedup,2,1.5,1,2\n\
+                    \"b,\",,,,simulated,operations_per_second,1,3,3,3\n\
+                    a,mcs,w,m,measured,speedup,1,1,1,1\n";
+        let series = read_csv("t", text.as_bytes()).unwrap();
+        let told: Vec<_> =
+            series.curves.iter().map(|curve| (curve.label.as_str(), curve.points().len())).collect();
+        assert_eq!(told, [("a", 2), ("b,", 1)]);
+        assert_eq!(series.curves[0].points()[0].cores, 1, "in order");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
 use report::text;
 use session::ensure_usage;
-use session::names::types_of;
+use session::names::types_in_place;
 use session::usage::UsageError;
 use std::collections::BTreeMap;
 use topology::Range;
@@ -50,7 +50,8 @@ pub(crate) fn how_to_swap(site: &str, kind: LockKind) -> BTreeMap<String, String
             format!("Try it: {} -- CMD.", text::command_line(["contend", "run", "--only", &swap]))
         }
     };
-    let how = |lock: &Lock| format!("{} For good: {}.", trial(lock), types_of(lock));
+    let has_readers = !matches!(kind, LockKind::Object(ObjectKind::Mutex | ObjectKind::Spin));
+    let how = |lock: &Lock| format!("{} For good: {}.", trial(lock), types_in_place(lock, has_readers));
     LOCKS.iter().map(|lock| (lock.name.to_owned(), how(lock))).collect()
 }
 
@@ -165,9 +166,9 @@ mod tests {
     fn a_lock_of_the_catalogue_is_tried_by_a_command_that_takes_it_and_put_in_place_by_a_type() {
         let how = how_to_swap("cache\u{1b}", LockKind::Object(ObjectKind::Mutex));
         assert!(how["mcs"].starts_with("Try it: contend run --only 'cache\\u{1b}=mcs'"), "{}", how["mcs"]);
-        assert!(how["rw"].contains("RwLock<T, Rw>"), "{}", how["rw"]);
+        assert!(how["rw"].contains("Mutex<T, Rw>"), "{}", how["rw"]);
         let how = how_to_swap("cache", LockKind::Object(ObjectKind::Rwlock));
-        assert!(how["rw"].starts_with("Try it: "), "{}", how["rw"]);
+        assert!(how["rw"].starts_with("Try it: ") && how["rw"].contains("RwLock<T, Rw>"), "{}", how["rw"]);
         assert!(
             how["mcs"].starts_with(
                 "`contend run` does not put it in the place of a reader-writer lock. For good: Mutex<T, Mcs>"

@@ -15,6 +15,7 @@ pub use answer::{Advice, COLUMNS, Checked, Finding, Row};
 pub use measured::{Case, Measured, forget};
 pub use suspects::{Suspect, suspects};
 
+use crate::folder::profile_command;
 use crate::{Void, profiled, subject, void as voids};
 use anyhow::{Context as _, bail};
 use compare::gate::THREADS;
@@ -33,7 +34,6 @@ use session::usage::UsageError;
 use session::{ensure_usage, interrupt};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::{Duration, Instant};
 use topology::MachineFile;
 
@@ -92,10 +92,7 @@ impl Asked {
         if !takes_threads(command) {
             return vec![cores];
         }
-        let mut counts: Vec<u32> =
-            (0..).map(|power| 1 << power).take_while(|&count| count < cores.clamp(2, 16)).collect();
-        counts.push(cores.clamp(2, 16));
-        counts
+        crate::powers_of_two(cores.clamp(2, 16))
     }
 
     fn words(&self) -> Vec<String> {
@@ -150,8 +147,7 @@ impl Asked {
     /// Profiles the program on so many threads; none after an interrupt.
     fn profile(&self, threads: u32, limit: Duration) -> anyhow::Result<Option<Recorded>> {
         let file = profile_file(&self.folder, threads);
-        let mut command = Command::new(&self.contend);
-        command.args(["profile", "--quiet", "--output"]).arg(&file);
+        let mut command = profile_command(&self.contend, &file);
         if let Counted::Operations(regex) = &self.work {
             command.args(["--ops-regex", regex.as_str()]);
         }
@@ -216,9 +212,8 @@ fn usable_cores() -> u32 {
 ///
 /// The program fails, or cannot be recorded; an interrupt before anything of its locks is known.
 pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measured> {
-    // What says nothing is not worth keeping: it is measured again.
     if let Some(kept) = Measured::read(&asked.folder, asked)?
-        && void(&tables(&asked.folder, &kept.threads)?).is_none()
+        && answers(&kept, asked)?
     {
         return Ok(kept);
     }
@@ -267,6 +262,7 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
         cases: Vec::new(),
         noise: Noise::default(),
         cut_short: false,
+        time_limit_s: asked.time_limit.as_secs_f64(),
     };
     if is_void {
         return Ok(measured);
@@ -278,6 +274,14 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
         measured.write(&asked.folder)?;
     }
     Ok(measured)
+}
+
+/// Whether what a folder keeps answers the question: every profile is there and can carry an answer, and more time than was given would
+/// decide nothing.
+fn answers(kept: &Measured, asked: &Asked) -> anyhow::Result<bool> {
+    let tables = tables(&asked.folder, &kept.threads)?;
+    let would_decide = kept.time_limit_s < asked.time_limit.as_secs_f64() && kept.is_any_undecided();
+    Ok(tables.len() == kept.threads.len() && void(&tables).is_none() && !would_decide)
 }
 
 /// What runs that were not recorded took, for who interrupted the rest.
@@ -350,8 +354,10 @@ fn has_own_work(took: f64, grown: f64, more: f64) -> Option<bool> {
     const ALIKE: f64 = 0.03;
     /// Threads that do not hinder each other.
     const FREE: f64 = 0.9;
+    /// In less of one thread's time, none of several has done as much as it alone: they share its work.
+    const AS_LONG: f64 = 0.9;
     let own_time = (took - 1.0).abs() < ALIKE && (grown - 1.0).abs() > ALIKE && grown < FREE * more;
-    (!own_time).then_some(grown >= f64::midpoint(1.0, more))
+    (!own_time).then_some(grown >= f64::midpoint(1.0, more) && took > AS_LONG)
 }
 
 /// How many times as long the program took for the same work on the fewest threads while it was recorded; `printed` is the rate that
@@ -383,12 +389,13 @@ fn rounds(
         }
     }
     let labels: Vec<String> = cases.iter().map(Case::label).collect();
-    let limit = (longest * LIMIT_FACTOR).max(LEAST_LIMIT);
+    let limit = || run_limit(longest, asked.time_limit.saturating_sub(begun.elapsed()));
     let steps = progress.start(Work::Runs { later: Duration::ZERO }, cases.len() * (LEAST_ROUNDS + 1));
     let watch = Watch::start();
     let started = Instant::now();
     let most = measured.most();
     let found = std::cell::RefCell::new(vec![true; cases.len()]);
+    let mut hung = Hung::default();
     let better = asked.metric().better();
     let runs = measure_until(
         &labels,
@@ -400,8 +407,13 @@ fn rounds(
             if late || interrupt::came() {
                 return Ok(None);
             }
+            if let Some(trial) = hung.instead_of(number, &cases[number]) {
+                steps.done();
+                return Ok(Some(trial));
+            }
             steps.begin(&labels[number]);
-            let (trial, replaced) = asked.run(&cases[number], limit)?;
+            let (trial, replaced) = asked.run(&cases[number], limit())?;
+            hung.note(&cases[number], &trial);
             found.borrow_mut()[number] = replaced;
             steps.done();
             Ok((!interrupt::came()).then_some(trial))
@@ -420,6 +432,7 @@ fn rounds(
     measured.noise = Noise { load_before: None, ..watch.stop() };
     measured.cut_short = interrupt::came();
     let found = found.into_inner();
+    let cases = hung.marked(cases);
     measured.cases = (cases.iter().zip(&runs).zip(found))
         .map(|((case, runs), replaced)| Case {
             replaced,
@@ -430,6 +443,46 @@ fn rounds(
         bail!("on {} the program failed: {why}", threads_in_words(*threads));
     }
     Ok(())
+}
+
+/// How long a run of a case may take: many times what the program takes as it is, but no longer than the time that is left, as far as that
+/// is enough for the slowest case as it is.
+fn run_limit(longest: Duration, left: Duration) -> Duration {
+    let least = (longest * 2).max(LEAST_LIMIT);
+    (longest * LIMIT_FACTOR).min(left).max(least)
+}
+
+/// Locks under which the program did not end: it is not run with them on other numbers of threads, which would take as long.
+#[derive(Default)]
+struct Hung {
+    /// Each replacement with the number of threads on which it was run.
+    swaps: Vec<((String, String), u32)>,
+    /// Cases that were left out for it, and that number.
+    left_out: Vec<(usize, u32)>,
+}
+
+impl Hung {
+    fn note(&mut self, case: &Case, trial: &Trial) {
+        if let (Some(swap), End::TimedOut) = (&case.swap, trial.end) {
+            self.swaps.push((swap.clone(), case.threads));
+        }
+    }
+
+    /// The outcome of a case that is not to be run, since the program hung with its lock.
+    fn instead_of(&mut self, number: usize, case: &Case) -> Option<Trial> {
+        let (_, threads) = self.swaps.iter().find(|(swap, _)| case.swap.as_ref() == Some(swap))?;
+        self.left_out.push((number, *threads));
+        let (elapsed, cpu) = (Duration::ZERO, Duration::ZERO);
+        Some(Trial { end: End::TimedOut, elapsed, cpu, output: String::new() })
+    }
+
+    /// The cases, of which those that were left out say so.
+    fn marked(&self, mut cases: Vec<Case>) -> Vec<Case> {
+        for &(number, threads) in &self.left_out {
+            cases[number].failure = Some(format!("timed out on {}", threads_in_words(threads)));
+        }
+        cases
+    }
 }
 
 /// Whether chance no longer explains how a case differs from the program as it is, or there is nothing to decide.
@@ -501,6 +554,7 @@ mod tests {
             cases,
             noise: Noise::default(),
             cut_short: false,
+            time_limit_s: 60.0,
         }
     }
 
@@ -590,6 +644,7 @@ mod tests {
         advice.void = Some(Void {
             reason: "2 threads hardly ran together".into(),
             remedy: "Profile on an otherwise idle machine".into(),
+            of_lock: false,
         });
         let said = advice.terminal(Screen::FILE);
         assert_eq!(
@@ -643,6 +698,64 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_under_which_the_program_fails_on_any_threads_is_no_advice() {
+        let cases = || {
+            vec![
+                case(None, 1, &about(100.0)),
+                case(None, 2, &about(23.0)),
+                case(swap("rw"), 1, &about(100.0)),
+                case(swap("rw"), 2, &about(131.0)),
+            ]
+        };
+        let advice = |cases| Advice::measured("typical".into(), measured(cases, 2));
+        let mut crashes = cases();
+        crashes[2].failure = Some("killed by signal 11 in round 3".into());
+        let crashes = advice(crashes);
+        let said = crashes.terminal(Screen::FILE);
+        assert!(!said.contains("Do:") && said.contains("killed by signal 11"), "{said}");
+        assert!(crashes.findings[0].rows[1].gain.is_none());
+        // A lock that only several threads make is found by the runs of these.
+        let mut late = cases();
+        late[2].replaced = false;
+        let said = advice(late).terminal(Screen::FILE);
+        assert!(said.contains("Do: put `rw`") && !said.contains("not found"), "{said}");
+        let mut lost = cases();
+        lost[3].replaced = false;
+        let said = advice(lost).terminal(Screen::FILE);
+        assert!(!said.contains("Do:") && said.contains("not found"), "{said}");
+    }
+
+    #[test]
+    fn what_was_measured_is_said_where_nothing_can_be_forecast() {
+        let mut advice = advice();
+        advice.no_forecast = Some(crate::void::too_little("TABLE", "it was acquired 60 times"));
+        let said = advice.terminal(Screen::FILE).replace('\n', " ");
+        assert!(said.contains("Do: put `adaptive`"), "{said}");
+        assert!(said.contains("No forecast for epyc-9654x2: TABLE was seen too little"), "{said}");
+        assert!(!said.contains("--site"), "{said}");
+    }
+
+    #[test]
+    fn a_lock_that_hangs_takes_no_more_than_the_time_that_is_left() {
+        let seconds = Duration::from_secs;
+        assert_eq!(run_limit(seconds(20), seconds(500)), seconds(200));
+        assert_eq!(run_limit(seconds(20), seconds(90)), seconds(90));
+        assert_eq!(run_limit(seconds(20), seconds(0)), seconds(40), "twice what it takes as it is");
+        assert_eq!(run_limit(seconds(1), seconds(0)), LEAST_LIMIT);
+        let cases =
+            [("rw", 1), ("rw", 2), ("adaptive", 2)].map(|(lock, threads)| case(swap(lock), threads, &[]));
+        let mut hung = Hung::default();
+        assert_eq!(hung.instead_of(0, &cases[0]), None);
+        let elapsed = seconds(1);
+        hung.note(&cases[0], &Trial { end: End::TimedOut, elapsed, cpu: elapsed, output: String::new() });
+        assert!(hung.instead_of(1, &cases[1]).is_some_and(|trial| trial.end == End::TimedOut));
+        assert_eq!(hung.instead_of(2, &cases[2]), None);
+        let marked = hung.marked(cases.to_vec());
+        assert_eq!(marked[1].failure.as_deref(), Some("timed out on 1 thread"));
+        assert!(marked[0].failure.is_none() && marked[2].failure.is_none());
+    }
+
+    #[test]
     fn what_was_not_decided_is_no_finding() {
         let few = |swap, threads, rates: &[f64]| case(swap, threads, rates);
         let cases = |own: &[f64], other: &[f64]| {
@@ -660,6 +773,15 @@ mod tests {
         let undecided = said(&[20.0, 21.0], &[30.0, 33.0]);
         assert!(undecided.contains("Too few runs were made to tell whether rw helps"), "{undecided}");
         assert!(!undecided.contains("None of") && !undecided.contains("no other lock"), "{undecided}");
+        let mut two = measured(cases(&[20.0, 21.0], &[30.0, 33.0]), 2);
+        two.cases.push(case(swap("adaptive"), 2, &[30.0, 33.0]));
+        assert!(two.is_any_undecided());
+        let two = Advice::measured("typical".into(), two).terminal(Screen::FILE).replace('\n', " ");
+        assert!(
+            two.contains("whether adaptive, rw help:") || two.contains("whether rw, adaptive help:"),
+            "{two}"
+        );
+        assert!(!measured(cases(&about(20.0), &about(20.1)), 2).is_any_undecided());
         let unknown = said(&[], &[]);
         assert!(unknown.starts_with("Too little of ./server was run to tell"), "{unknown}");
     }
@@ -768,6 +890,7 @@ mod tests {
         assert_eq!(has_own_work(10.0, 2.0, 2.0), Some(true), "each has its own, and they hinder each other");
         assert_eq!(has_own_work(1.0, 2.0, 2.0), Some(true), "each has its own");
         assert_eq!(has_own_work(1.0, 1.0, 2.0), Some(false), "one thread does it all");
+        assert_eq!(has_own_work(0.55, 3.0, 2.0), Some(false), "they share it, and take locks to do so");
         assert_eq!(has_own_work(1.0, 1.3, 2.0), None, "it runs for a time of its own");
         assert_eq!(has_own_work(1.0, 0.3, 2.0), None, "and does less in it");
     }
@@ -790,7 +913,12 @@ mod tests {
         };
         assert_eq!(Measured::read(folder.path(), &asked(THREADS)).unwrap(), None);
         kept.write(folder.path()).unwrap();
+        assert!(!answers(&kept, &asked(THREADS)).unwrap(), "its profiles are not there");
         assert_eq!(Measured::read(folder.path(), &asked(THREADS)).unwrap(), Some(kept));
+        let printed =
+            Asked { work: Counted::Throughput(Regex::new("([0-9]+)/s").unwrap()), ..asked(THREADS) };
+        let by_metric = format!("{:#}", Measured::read(folder.path(), &printed).unwrap_err());
+        assert!(by_metric.contains("of wall time") && by_metric.contains("same --metric"), "{by_metric}");
         let other = format!("{:#}", Measured::read(folder.path(), &asked("x")).unwrap_err());
         assert!(other.contains("another command") && other.contains("-o"), "{other}");
         let fewer = Asked { threads: vec![1], ..asked(THREADS) };

@@ -9,11 +9,14 @@ use crate::uncertainty::{CALIBRATED, Calibration, Known, LEARNT, Widths};
 use crate::verdict::{Verdict, outcome};
 use crate::{advice, family_of};
 use model::Family;
+use profile::LockTable;
 use serde::Serialize;
 use session::progress::{Progress, Unwatched};
 use simulator::{MAX_CORES, MAX_DIES};
 use std::path::PathBuf;
-use topology::{MachineFile, carried};
+use topology::MachineFile;
+use topology::carried::{self, TYPICAL};
+use topology::machine_file::Topology;
 use what_if::{Case, Change, Gain, Sliders};
 
 /// What becomes of a program.
@@ -79,6 +82,12 @@ pub struct Point {
     pub unstable: bool,
 }
 
+impl From<Point> for curve::Point {
+    fn from(Point { threads: cores, value, low, high, .. }: Point) -> Self {
+        Self { cores, value, low, high }
+    }
+}
+
 impl Forecast {
     /// The row of a candidate; of the baseline without one.
     #[must_use]
@@ -108,7 +117,8 @@ impl Row {
 /// Files that cannot be read or are no profiles; a lock that is not there; a machine that cannot be simulated.
 pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<Result<Forecast, Void>> {
     let tables = subject::open(&question.profiles)?;
-    let transfer_ns = question.profiled_on.costs().transfer_ns(2);
+    let profiled_on = profiled_on(question, &tables);
+    let transfer_ns = profiled_on.costs().transfer_ns(2);
     let besides = Besides { cores_used: None, stretch: question.stretch };
     let subject =
         match Subject::new(&tables, question.site.as_deref(), transfer_ns, besides, &question.profiles[0])? {
@@ -119,13 +129,13 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         if question.measured.is_empty() { subject.shown.clone() } else { question.measured.clone() };
     let (machine, threads) = target(question, &measured);
     let plan = Plan::of(&threads, question.seed);
-    let stage = Stage::new(&subject.blueprint, &machine, &question.profiled_on, &plan)?;
+    let stage = Stage::new(&subject.blueprint, &machine, &profiled_on, &plan)?;
     let simulated =
         simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, progress)?;
-    let here = where_measured(question, &subject, &measured, &machine, &simulated)?;
+    let here = where_measured(question, &profiled_on, &subject, &measured, &machine, &simulated)?;
     let frame = Frame {
         cores: machine.topology.cores(),
-        measured_cores: question.profiled_on.topology.cores(),
+        measured_cores: profiled_on.topology.cores(),
         most: most_by_locks(&subject),
         widths: LEARNT,
         calibration: CALIBRATED,
@@ -138,10 +148,11 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     case.cores.clone_from(&plan.threads);
     let adviser = Adviser { case: &case, simulated: Some((&subject.blueprint, &stage)) };
     let changes = match &question.what_if {
+        _ if !question.advice => Vec::new(),
         Some(change) => vec![change.clone()],
         None => changes(&rows, &question.candidates, &subject),
     };
-    let advice = adviser.worth(&changes)?;
+    let advice = if question.advice { adviser.worth(&changes)? } else { Vec::new() };
     let sliders = Sliders::new(case.clone(), frame.cores, replacements(question)).on_forecast(
         rows[0].points.iter().map(|point| (point.threads, [point.value, point.low, point.high])),
     );
@@ -160,6 +171,22 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         notes,
         sliders: Some(sliders),
     }))
+}
+
+/// The machine that was profiled and measured on. Where nothing is known of it, it has at least the cores that the profiles tell.
+fn profiled_on(question: &Question, tables: &[LockTable]) -> MachineFile {
+    let cores = tables.iter().filter_map(|table| u32::try_from(table.header.cores).ok()).max().unwrap_or(0);
+    let mut machine = question.profiled_on.clone();
+    if machine.name != TYPICAL
+        || cores == 0
+        || cores as usize > MAX_CORES
+        || cores == machine.topology.cores()
+    {
+        return machine;
+    }
+    let topology = Topology { sockets: 1, dies_per_socket: 1, cores_per_die: cores, ..machine.topology };
+    machine.topology = topology;
+    machine
 }
 
 /// The machine with the cores that were asked for, and the numbers of threads that run on it.
@@ -214,6 +241,7 @@ pub fn with_cores(machine: &MachineFile, cores: u32) -> MachineFile {
 /// The simulated program where the measurements were made; the target's own runs where that is the target.
 fn where_measured(
     question: &Question,
+    profiled_on: &MachineFile,
     subject: &Subject,
     measured: &[MeasuredPoint],
     machine: &MachineFile,
@@ -221,11 +249,11 @@ fn where_measured(
 ) -> anyhow::Result<Simulated> {
     let threads: Vec<u32> =
         measured.iter().map(|point| point.threads).filter(|&threads| threads > 1).collect();
-    if threads.is_empty() || question.profiled_on == *machine {
+    if threads.is_empty() || profiled_on == machine {
         return Ok(simulated.clone());
     }
     let plan = Plan { ends: false, ..Plan::of(&threads, question.seed) };
-    let stage = Stage::new(&subject.blueprint, &question.profiled_on, &question.profiled_on, &plan)?;
+    let stage = Stage::new(&subject.blueprint, profiled_on, profiled_on, &plan)?;
     simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, &Unwatched)
 }
 
@@ -309,15 +337,16 @@ impl Frame {
         let anchored = by.holds();
         let mut verdict = Verdict::of(&threads, &curves, |drawn| self.calibration.of(drawn, anchored));
         let shown: Vec<_> = drawn.iter().filter(|one| one.point.measured).collect();
+        verdict.anchored = anchored;
         if shown.len() > 1 {
             let values: Vec<f64> = shown.iter().map(|one| one.point.value).collect();
             let threads: Vec<u32> = shown.iter().map(|one| one.point.threads).collect();
-            let at = outcome(&threads, &values).1;
+            let (kind, at) = outcome(&threads, &values);
             let all_measured = shown.len() == drawn.len();
-            let collapsed = outcome(&threads, &values).0 == crate::verdict::Kind::Collapses;
-            if all_measured || collapsed && fell_apart(&shown) {
+            let collapsed = kind == crate::verdict::Kind::Collapses;
+            if all_measured || collapsed && fell_apart(&shown) && !exceeds(&drawn, &values) {
                 verdict.measured = true;
-                (verdict.kind, verdict.probability) = (outcome(&threads, &values).0, 1.0);
+                (verdict.kind, verdict.probability) = (kind, 1.0);
                 verdict.at = crate::verdict::Threads { low: at, likely: at, high: at };
                 verdict.collapses = f64::from(u8::from(collapsed));
             }
@@ -338,6 +367,11 @@ impl Frame {
         Row { lock: run.name.clone(), code: run.lock.clone(), points: points.collect(), verdict }
     }
 
+    /// Whether what was measured on so many threads stands on the target: these have a core each on both, or the target has as many cores.
+    fn stands(&self, threads: u32) -> bool {
+        threads <= self.cores.min(self.measured_cores) || self.cores == self.measured_cores
+    }
+
     /// A point before its error is drawn.
     fn drawn(
         &self,
@@ -348,7 +382,7 @@ impl Frame {
     ) -> Drawn {
         let threads = point.threads;
         let oversubscribed = threads > self.cores;
-        if let Some(&MeasuredPoint { rate, low, high, .. }) = measured {
+        if let Some(&MeasuredPoint { rate, low, high, .. }) = measured.filter(|_| self.stands(threads)) {
             // Threads do not do more than so many times the work of one, unless that itself was measured.
             let high = high.min(rate.max(f64::from(threads)));
             let point = Point { threads, value: rate, low, high, measured: true, unstable: false };
@@ -416,6 +450,12 @@ fn fell_apart(shown: &[&Drawn]) -> bool {
         let after = shown.iter().filter(|one| one.point.threads > peak.point.threads);
         after.map(|one| one.point.high).fold(f64::INFINITY, f64::min) < 0.95 * peak.point.low
     })
+}
+
+/// Whether more is forecast than the most of what was measured: then a fall of that is not the end.
+fn exceeds(drawn: &[Drawn], measured: &[f64]) -> bool {
+    let peak = measured.iter().copied().fold(0.0, f64::max);
+    drawn.iter().any(|one| !one.point.measured && one.point.value > peak)
 }
 
 struct Drawn {
@@ -501,6 +541,77 @@ pub(crate) fn replacements(question: &Question) -> Vec<what_if::Alternative> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A program whose 4 threads share two cores here, and have one each on the target.
+    #[test]
+    fn what_was_measured_on_shared_cores_does_not_stand_where_there_are_more() {
+        let point = |threads: u32, value: f64| SimulatedPoint {
+            threads,
+            value,
+            low: value,
+            high: value,
+            ends: [value; 2],
+        };
+        let simulated = |values: [f64; 3]| Simulated {
+            locks: Vec::new(),
+            runs: vec![Run {
+                name: None,
+                lock: "glibc-mutex".into(),
+                points: [1, 2, 4]
+                    .into_iter()
+                    .zip(values)
+                    .map(|(threads, value)| point(threads, value))
+                    .collect(),
+                limited_by: None,
+                waiting: Vec::new(),
+            }],
+            seed: 1,
+            seeds: 1,
+            doubts: Vec::new(),
+        };
+        let measured: Vec<MeasuredPoint> = [(1, 1.0), (2, 1.9), (4, 0.6)]
+            .map(|(threads, rate)| MeasuredPoint::of(None, curve::Point::exact(threads, rate)))
+            .to_vec();
+        let frame = |cores| Frame {
+            cores,
+            measured_cores: 2,
+            most: f64::INFINITY,
+            widths: LEARNT,
+            calibration: CALIBRATED,
+        };
+        let there = simulated([1.0, 2.0, 4.0]);
+        let (rows, _) = frame(64).rows(&there, &simulated([1.0, 2.0, 1.2]), &measured);
+        let four = rows[0].at(4).unwrap();
+        assert!(!four.measured && four.value > 2.0, "{four:?}");
+        assert!(!rows[0].verdict.measured && rows[0].at(2).unwrap().measured, "{:?}", rows[0].verdict);
+        // On as many cores, it stands.
+        let (rows, _) = frame(2).rows(&there, &there, &measured);
+        assert!(rows[0].at(4).unwrap().measured && rows[0].verdict.measured);
+    }
+
+    #[test]
+    fn a_machine_of_which_nothing_is_known_has_the_cores_that_profiles_tell() {
+        let question = |machine: &str| Question {
+            profiles: Vec::new(),
+            measured: Vec::new(),
+            stretch: None,
+            machine: carried::machine(TYPICAL),
+            profiled_on: carried::machine(machine),
+            cores: vec![64],
+            threads: Vec::new(),
+            candidates: Vec::new(),
+            site: None,
+            seed: 1,
+            what_if: None,
+            advice: false,
+        };
+        let header = profile::TableHeader { cores: 2, ..profile::TableHeader::default() };
+        let table = LockTable { header, rows: Vec::new(), striped: Vec::new(), kernel: None, program: None };
+        let cores = |machine, tables: &[LockTable]| profiled_on(&question(machine), tables).topology.cores();
+        assert_eq!(cores(TYPICAL, std::slice::from_ref(&table)), 2);
+        assert_eq!(cores(TYPICAL, &[]), 64);
+        assert_eq!(cores("altra-q80", &[table]), 80);
+    }
 
     #[test]
     fn a_carried_machine_is_extended_to_as_many_cores_as_a_simulation_takes() {

@@ -1,6 +1,6 @@
 //! Measured curves, on more cores.
 
-use crate::read_series;
+use crate::{own_series, read_text};
 use anyhow::{Context as _, bail, ensure};
 use curve::{Curve, Point, Provenance, Series, Unit};
 use model::extrapolate::{Extrapolation, extrapolate};
@@ -135,10 +135,9 @@ impl Extrapolated {
 ///
 /// A file that cannot be read, or is neither.
 pub fn read(path: &Path) -> anyhow::Result<Series> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let own = text.trim_start().starts_with('{') || text.lines().any(|line| line.starts_with("label,"));
-    if own {
-        return read_series(path);
+    let text = read_text(path)?;
+    if let Some(series) = own_series(&text) {
+        return series.with_context(|| path.display().to_string());
     }
     let label = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let curve = read_runs(&label, &text).with_context(|| path.display().to_string())?;

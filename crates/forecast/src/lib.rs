@@ -20,6 +20,7 @@ pub mod answer;
 pub mod chain;
 pub mod demo_program;
 pub mod extrapolated;
+mod folder;
 pub mod one_lock;
 pub mod other_locks;
 pub mod profiled;
@@ -42,6 +43,7 @@ pub use what_if::{Alternative, Change, Conflicts};
 
 use anyhow::Context as _;
 use curve::Series;
+use curve::format::FormatError;
 use model::{Family, Variant, family_named, predict};
 use session::names;
 use std::path::Path;
@@ -106,6 +108,11 @@ pub struct Target {
     pub variant: Variant,
 }
 
+/// Powers of two below `last`, and `last`.
+pub(crate) fn powers_of_two(last: u32) -> Vec<u32> {
+    (0..u32::BITS).map(|power| 1 << power).take_while(|&count| count < last).chain([last]).collect()
+}
+
 /// Not every number of a long range, where a few show the same curve.
 #[must_use]
 pub fn thinned(cores: Vec<u32>) -> Vec<u32> {
@@ -117,19 +124,29 @@ pub fn thinned(cores: Vec<u32>) -> Vec<u32> {
     }
 }
 
-/// Curves from a file: CSV if it is called so, else JSON.
+/// Curves from a file of contend's: JSON, or CSV with a column for the curve's label.
 ///
 /// # Errors
 ///
 /// A file that cannot be read, or that holds no curves.
 pub fn read_series(path: &Path) -> anyhow::Result<Series> {
-    let file = std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    let series = if path.extension().is_some_and(|extension| extension == "csv") {
-        curve::format::read_csv("measured", file)
-    } else {
-        curve::format::read_json(std::io::BufReader::new(file))
-    };
+    let text = read_text(path)?;
+    let series = own_series(&text).unwrap_or_else(|| curve::format::read_csv("measured", text.as_bytes()));
     series.with_context(|| path.display().to_string())
+}
+
+/// The text of a file, which may be a pipe: it is read once.
+fn read_text(path: &Path) -> anyhow::Result<String> {
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// Curves in a form of contend's, if the text looks like one.
+fn own_series(text: &str) -> Option<Result<Series, FormatError>> {
+    if text.trim_start().starts_with('{') {
+        return Some(curve::format::read_json(text.as_bytes()));
+    }
+    let has_labels = text.lines().any(|line| line.starts_with("label,"));
+    has_labels.then(|| curve::format::read_csv("measured", text.as_bytes()))
 }
 
 #[cfg(test)]

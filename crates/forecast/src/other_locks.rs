@@ -1,7 +1,7 @@
 //! The other locks of the program, and all of them together.
 
-use crate::Target;
 use crate::one_lock::{LockPrediction, predict_lock};
+use crate::{Target, powers_of_two};
 use curve::Curve;
 use model::predict::{self, Part};
 use model::{Observed, Parameters, Prediction, Verdict};
@@ -67,8 +67,7 @@ pub fn together(
         parameters,
     }));
     let last = target.cores[target.cores.len() - 1];
-    let mut cores: Vec<u32> = (0..).map(|power| 1 << power).take_while(|&cores| cores < last).collect();
-    cores.push(last);
+    let cores = powers_of_two(last);
     let (curve, limit) = predict::together(&parts, think_ns, &target.costs, &cores, target.variant)?;
     let limited_by = match limit {
         Some(place) if place > 0 => others[place - 1].0.name.clone(),

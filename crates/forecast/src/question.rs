@@ -1,5 +1,6 @@
 //! What a forecast is asked, and what it starts from.
 
+use curve::Point;
 use std::path::PathBuf;
 use topology::MachineFile;
 use what_if::{Alternative, Change};
@@ -19,12 +20,22 @@ pub struct MeasuredPoint {
     pub high: f64,
 }
 
+impl MeasuredPoint {
+    /// A point of a measured curve: its cores are the threads.
+    #[must_use]
+    pub fn of(lock: Option<&str>, point: Point) -> Self {
+        let Point { cores: threads, value: rate, low, high } = point;
+        Self { lock: lock.map(str::to_owned), threads, rate, low, high }
+    }
+}
+
 /// What is to be forecast.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// Profiles of the same program, each on another number of threads, in any order; one at least.
     pub profiles: Vec<PathBuf>,
-    /// What was measured: it stands, and the forecast goes on from it.
+    /// What was measured: it stands where the threads have a core each on both machines, or these have as many cores; and the forecast
+    /// goes on from it.
     pub measured: Vec<MeasuredPoint>,
     /// How many times as long the profiled run on the fewest threads took as without recording, where that is known.
     pub stretch: Option<f64>,
@@ -44,6 +55,8 @@ pub struct Question {
     pub seed: u64,
     /// The change of the program that is asked about; none for those that contend would try.
     pub what_if: Option<Change>,
+    /// Whether changes are tried, each of which takes simulations of its own.
+    pub advice: bool,
 }
 
 /// Why there is no forecast.
@@ -54,4 +67,7 @@ pub struct Void {
     pub reason: String,
     /// What to do about it.
     pub remedy: String,
+    /// Too little was seen of the lock in question: there may be a forecast of another lock.
+    #[serde(skip)]
+    pub of_lock: bool,
 }

@@ -11,6 +11,9 @@ use what_if::Gain;
 const COLUMNS: usize = 6;
 const WIDTH: usize = 5;
 
+/// The widest line where the screen tells none.
+const LINE: usize = 80;
+
 /// So many changes are shown.
 const ADVICE: usize = 4;
 
@@ -30,10 +33,12 @@ impl Forecast {
     /// The answer: a row for each lock, a column for a few numbers of threads, and the verdict.
     #[must_use]
     pub fn answer(&self, screen: Screen) -> String {
-        let threads = self.columns();
         let name = |row: &Row| text::printable(row.name());
         let widest =
             self.rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).max("threads".len());
+        let verdict = self.rows.iter().map(|row| row.verdict.to_string().chars().count()).max().unwrap_or(0);
+        let room = screen.columns().unwrap_or(LINE).saturating_sub(widest + 2 + verdict) / (1 + WIDTH);
+        let threads = self.columns(room.clamp(2, COLUMNS));
         let heads: Vec<String> = threads.iter().map(u32::to_string).collect();
         let mut shown = format!("{:widest$}", "threads");
         for head in &heads {
@@ -63,11 +68,7 @@ impl Forecast {
         ]);
         for row in &self.rows {
             let peak = row.points.iter().max_by(|a, b| a.value.total_cmp(&b.value));
-            let last = row.points.last().map(|point| report::Spread {
-                low: point.low,
-                median: point.value,
-                high: point.high,
-            });
+            let last = row.points.last().map(|&point| report::Spread::from(curve::Point::from(point)));
             table.row([
                 Cell::from(row.name()),
                 Cell::from(row.code.as_str()),
@@ -80,12 +81,12 @@ impl Forecast {
         table
     }
 
-    /// The numbers of threads that have a column: those that were measured, the last, and some between them.
-    fn columns(&self) -> Vec<u32> {
+    /// The numbers of threads that have a column, `most` of them: those that were measured, the last, and some between them.
+    fn columns(&self, most: usize) -> Vec<u32> {
         let measured =
             |threads: u32| self.rows.iter().any(|row| row.at(threads).is_some_and(|point| point.measured));
         let all = &self.threads;
-        if all.len() <= COLUMNS {
+        if all.len() <= most {
             return all.clone();
         }
         let last = all[all.len() - 1];
@@ -102,12 +103,15 @@ impl Forecast {
                 .filter(move |threads| threads.is_power_of_two() && threads.trailing_zeros() % of == 0)
         };
         for threads in powers(2).chain(powers(1)) {
-            if chosen.len() < COLUMNS && !chosen.contains(&threads) {
+            if chosen.len() < most && !chosen.contains(&threads) {
                 chosen.push(threads);
             }
         }
         chosen.sort_unstable();
-        chosen.truncate(COLUMNS);
+        if chosen.len() > most {
+            chosen.truncate(most - 1);
+            chosen.push(last);
+        }
         chosen
     }
 
@@ -117,12 +121,7 @@ impl Forecast {
         } else {
             Provenance::Simulated
         };
-        let points = row.points.iter().map(|point| curve::Point {
-            cores: point.threads,
-            value: point.value,
-            low: point.low,
-            high: point.high,
-        });
+        let points = row.points.iter().copied().map(curve::Point::from);
         Curve::new(row.name(), Unit::Speedup, provenance)
             .lock(&row.code)
             .machine(&*self.machine)
@@ -239,18 +238,17 @@ impl Forecast {
         ]);
         for row in &self.rows {
             for point in &row.points {
-                let Point { threads, value, low, high, measured, unstable } = *point;
-                let source = if measured {
+                let source = if point.measured {
                     "measured"
-                } else if unstable {
+                } else if point.unstable {
                     "forecast, unstable"
                 } else {
                     "forecast"
                 };
-                let spread = report::Spread::from(curve::Point { cores: threads, value, low, high });
+                let spread = report::Spread::from(curve::Point::from(*point));
                 table.row([
                     Cell::from(row.name()),
-                    Cell::from(threads),
+                    Cell::from(point.threads),
                     Cell::from(spread),
                     Cell::from(source),
                 ]);
@@ -310,4 +308,70 @@ pub(crate) fn advice_lines(advice: &[Gain]) -> Vec<String> {
     }
     let words = ["What to do"].into_iter().chain(std::iter::repeat("Or"));
     advice.iter().take(ADVICE).zip(words).map(|(gain, word)| format!("{word}: {}", gain.terminal())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated_program::Simulated;
+    use crate::verdict::{Kind, Threads, Verdict};
+
+    #[test]
+    fn an_answer_fits_into_eighty_columns() {
+        let threads = vec![1, 2, 4, 8, 16, 32, 64];
+        let point = |&threads: &u32| Point {
+            threads,
+            value: 1.0,
+            low: 1.0,
+            high: 1.0,
+            measured: threads < 4,
+            unstable: false,
+        };
+        let verdict = Verdict {
+            kind: Kind::Collapses,
+            at: Threads { low: 16, likely: 32, high: 64 },
+            probability: 0.93,
+            collapses: 0.93,
+            drawn: 0.9,
+            anchored: true,
+            measured: false,
+        };
+        let row = |lock: Option<&str>| Row {
+            lock: lock.map(str::to_owned),
+            code: "futex".into(),
+            points: threads.iter().map(point).collect(),
+            verdict,
+        };
+        let target = crate::one_lock::tests::target(64);
+        let lock = crate::one_lock::tests::lock();
+        let forecast = Forecast {
+            profiles: Vec::new(),
+            lock: "TABLE".into(),
+            machine: "typical".into(),
+            description: String::new(),
+            cores: 64,
+            threads: threads.clone(),
+            rows: vec![row(None), row(Some("back-off then sleep"))],
+            explained_by_locks: None,
+            advice: Vec::new(),
+            parameters: model::Parameters::observed(&lock, target.profiled_transfer_ns).unwrap(),
+            simulated: Simulated {
+                locks: Vec::new(),
+                runs: Vec::new(),
+                seed: 1,
+                seeds: 1,
+                doubts: Vec::new(),
+            },
+            notes: Vec::new(),
+            sliders: None,
+        };
+        for screen in [Screen::FILE, Screen::wide(80)] {
+            let shown = forecast.answer(screen);
+            assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+            let heads: Vec<&str> = shown.lines().next().unwrap().split_whitespace().collect();
+            assert!(heads.starts_with(&["threads", "1", "2"]) && heads.ends_with(&["64"]), "{heads:?}");
+        }
+        let wide = forecast.answer(Screen::wide(200));
+        assert_eq!(wide.lines().next().unwrap().split_whitespace().count(), 7, "{wide}");
+    }
 }

@@ -107,7 +107,8 @@ impl Story<'_> {
         ];
         let mut reasons: Vec<String> = Vec::new();
         for advice in untold.into_iter().flatten() {
-            reasons.extend(advice.void().map(|void| text::printable(&void.reason)));
+            let void = advice.void().or(advice.no_forecast.as_ref());
+            reasons.extend(void.map(|void| text::printable(&void.reason)));
             reasons.extend(advice.disturbed.iter().cloned());
             let most = advice.measured.most();
             let busy = advice.measured.case(None, most).and_then(crate::advise::Case::busy);

@@ -45,6 +45,9 @@ pub struct Verdict {
     /// The share of the drawn curves that collapse, which the probability is calibrated from.
     #[serde(skip)]
     pub(crate) drawn: f64,
+    /// Whether a measurement on several threads fixes the forecast, by which the probability is calibrated.
+    #[serde(skip)]
+    pub(crate) anchored: bool,
     /// Whether the measurements alone show it.
     pub measured: bool,
 }
@@ -101,7 +104,7 @@ impl Verdict {
         let last = threads[threads.len() - 1];
         let place = |share: f64| places.get((share * places.len() as f64) as usize).copied().unwrap_or(last);
         let at = Threads { low: place(0.1), likely: place(0.5), high: place(0.9) };
-        Self { kind, at, probability, collapses, drawn, measured: false }
+        Self { kind, at, probability, collapses, drawn, anchored: false, measured: false }
     }
 }
 

@@ -18,7 +18,7 @@ const INTERPRETED: f64 = 0.2;
 const LEAST_ACQUISITIONS: u64 = 100;
 
 fn void(reason: String, remedy: &str) -> Void {
-    Void { reason, remedy: remedy.to_owned() }
+    Void { reason, remedy: remedy.to_owned(), of_lock: false }
 }
 
 /// Why nothing is forecast from this profile, if that is so.
@@ -132,8 +132,6 @@ pub(crate) fn no_lock() -> Void {
 
 /// A lock of which too little was seen.
 pub(crate) fn too_little(name: &str, reason: &str) -> Void {
-    void(
-        format!("{} was seen too little: {}", text::printable(name), text::printable(reason)),
-        "Profile longer, while the program is at work, or name another lock by --site",
-    )
+    let reason = format!("{} was seen too little: {}", text::printable(name), text::printable(reason));
+    Void { of_lock: true, ..void(reason, "Profile longer, while the program is at work") }
 }

@@ -10,8 +10,6 @@ pub const SPIN: u32 = 1;
 pub const READ: u32 = 2;
 /// A writer waits.
 pub const WRITE: u32 = 4;
-/// An rt_mutex, or what is made of one.
-pub const RT: u32 = 8;
 /// A mutex.
 pub const MUTEX: u32 = 32;
 
@@ -85,31 +83,28 @@ pub(crate) struct Layout {
 impl Layout {
     /// As this kernel has it.
     pub(crate) fn of(tracefs: &Tracefs) -> Result<Self, Missing> {
-        let (begin, begin_path) = tracefs.tracepoint("lock:contention_begin")?;
-        let (end, end_path) = tracefs.tracepoint("lock:contention_end")?;
-        let of_begin =
-            |name| begin.number(name).map_err(|what| Missing::Format { path: begin_path.clone(), what });
-        let of_end = |name| end.number(name).map_err(|what| Missing::Format { path: end_path.clone(), what });
+        let begin = tracefs.tracepoint("lock:contention_begin")?;
+        let end = tracefs.tracepoint("lock:contention_end")?;
         Ok(Self {
-            begin: begin.id,
-            end: end.id,
-            begin_type: of_begin(Self::TYPE)?,
-            begin_lock: of_begin(Self::LOCK)?,
-            flags: of_begin(Self::FLAGS)?,
-            end_type: of_end(Self::TYPE)?,
-            end_lock: of_end(Self::LOCK)?,
-            result: of_end(Self::RESULT)?,
+            begin: begin.id(),
+            end: end.id(),
+            begin_type: begin.number(Self::TYPE)?,
+            begin_lock: begin.number(Self::LOCK)?,
+            flags: begin.number(Self::FLAGS)?,
+            end_type: end.number(Self::TYPE)?,
+            end_lock: end.number(Self::LOCK)?,
+            result: end.number(Self::RESULT)?,
             release: Self::of_release(tracefs)?,
         })
     }
 
     fn of_release(tracefs: &Tracefs) -> Result<Option<ReleaseLayout>, Missing> {
-        let (release, path) = match tracefs.tracepoint("lock:contended_release") {
+        let release = match tracefs.tracepoint("lock:contended_release") {
             Err(Missing::Tracepoint(_)) => return Ok(None),
             found => found?,
         };
-        let number = |name| release.number(name).map_err(|what| Missing::Format { path: path.clone(), what });
-        Ok(Some(ReleaseLayout { id: release.id, kind: number(Self::TYPE)?, lock: number(Self::LOCK)? }))
+        let (kind, lock) = (release.number(Self::TYPE)?, release.number(Self::LOCK)?);
+        Ok(Some(ReleaseLayout { id: release.id(), kind, lock }))
     }
 
     const TYPE: &str = "common_type";

@@ -12,11 +12,13 @@
 //! rw_semaphore.
 
 pub mod event;
+pub mod files;
 #[cfg(any(test, feature = "made"))]
 pub mod made;
 pub mod missing;
 pub mod records;
 pub mod ring;
+pub mod rings;
 pub mod symbols;
 pub mod tracepoint;
 pub mod waits;

@@ -67,11 +67,11 @@ pub enum Missing {
     },
     /// Events are open files, and there may not be so many.
     #[error(
-        "{threads} threads on {cores} cores take {files} open files, and no more than {limit} are allowed: ulimit -n {files}"
+        "{wanted_by} on {cores} cores take {files} open files, and no more than {limit} are allowed: ulimit -n {files}"
     )]
     Files {
-        /// Threads of the process.
-        threads: usize,
+        /// What is to be watched.
+        wanted_by: String,
         /// Cores that are online.
         cores: usize,
         /// Files that the events would be.

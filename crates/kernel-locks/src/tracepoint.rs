@@ -29,7 +29,7 @@ impl Tracefs {
     /// # Errors
     ///
     /// [`Missing`]: no tracefs, not readable, or no such tracepoint.
-    pub fn tracepoint(&self, name: &'static str) -> Result<(Tracepoint, PathBuf), Missing> {
+    pub fn tracepoint(&self, name: &'static str) -> Result<Described, Missing> {
         let path = self.0.join("events").join(name.replacen(':', "/", 1)).join("format");
         let text = std::fs::read_to_string(&path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound if self.0.join("events").exists() => Missing::Tracepoint(name),
@@ -37,9 +37,32 @@ impl Tracefs {
             _ => Missing::Unreadable { path: path.clone(), source },
         })?;
         match Tracepoint::parse(&text) {
-            Ok(tracepoint) => Ok((tracepoint, path)),
+            Ok(tracepoint) => Ok(Described { tracepoint, path }),
             Err(what) => Err(Missing::Format { path, what }),
         }
+    }
+}
+
+/// A tracepoint of this machine.
+#[derive(Debug, Clone)]
+pub struct Described {
+    tracepoint: Tracepoint,
+    path: PathBuf,
+}
+
+impl Described {
+    /// The number by which perf_event_open knows it, and with which its events begin.
+    pub fn id(&self) -> u64 {
+        self.tracepoint.id
+    }
+
+    /// A field that is a number of up to eight bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Missing::Format`]: there is none of that name, or it is none.
+    pub fn number(&self, name: &str) -> Result<Field, Missing> {
+        self.tracepoint.number(name).map_err(|what| Missing::Format { path: self.path.clone(), what })
     }
 }
 
@@ -179,6 +202,6 @@ print fmt: \"%p (flags=%s)\", REC->lock_addr, __print_flags(REC->flags, \"|\", {
         std::fs::write(events.join("format"), "ID: none").unwrap();
         assert!(matches!(missing(), Missing::Format { .. }), "{}", missing());
         std::fs::write(events.join("format"), BEGIN).unwrap();
-        assert_eq!(tracefs.tracepoint("lock:contention_begin").unwrap().0.id, 408);
+        assert_eq!(tracefs.tracepoint("lock:contention_begin").unwrap().id(), 408);
     }
 }

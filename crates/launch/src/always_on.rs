@@ -1,8 +1,9 @@
 //! Recording without an end, as of a server in use: the rate of timed pairs follows what the program has time for, and what happened
 //! in each interval is a profile of its own, of which the oldest make room for the newest.
 
+use super::record::{nanoseconds, run_values};
 use super::tasks::{Sight, Tasks};
-use profile::format::{MAGIC, PAGE, RunValues};
+use profile::format::{MAGIC, PAGE};
 use profile::session::{Counted, Look, Recording};
 use session::noise::{Watch, cpu_of};
 use std::collections::VecDeque;
@@ -71,14 +72,29 @@ struct Begun {
     noise: Watch,
 }
 
-impl<'r> Keeper<'r> {
+/// What a [`Keeper`] needs, found before the program starts, which an error here would end.
+pub(crate) struct Prepared {
+    plan: AlwaysOn,
+    look: Look,
+    kept: Kept,
+    cpu_before: Duration,
+}
+
+impl Prepared {
     /// # Errors
     /// The recording cannot be read, or its folder cannot.
-    pub(crate) fn new(recording: &'r Recording, plan: AlwaysOn, tasks: &Tasks) -> io::Result<Self> {
-        let begun = Begun::now(recording.look()?, tasks);
-        let kept = Kept::of(recording.path(), plan.space)?;
-        let (rate, cpu_before) = (Rate::new(tasks), cpu_of(libc::RUSAGE_CHILDREN));
-        Ok(Self { recording, plan, begun, rate, kept, told_ns: 0, cpu_before, trouble: None })
+    pub(crate) fn of(recording: &Recording, plan: AlwaysOn) -> io::Result<Self> {
+        let (look, kept) = (recording.look()?, Kept::of(recording.path(), plan.space)?);
+        Ok(Self { plan, look, kept, cpu_before: cpu_of(libc::RUSAGE_CHILDREN) })
+    }
+}
+
+impl<'r> Keeper<'r> {
+    /// Begins the first interval: the program has started.
+    pub(crate) fn new(recording: &'r Recording, prepared: Prepared) -> Self {
+        let Prepared { plan, look, kept, cpu_before } = prepared;
+        let (begun, rate) = (Begun::now(look, &Sight::new()), Rate::new());
+        Self { recording, plan, begun, rate, kept, told_ns: 0, cpu_before, trouble: None }
     }
 
     /// Does what is due after a look at the program's threads; returns when to look again at the latest.
@@ -110,24 +126,17 @@ impl<'r> Keeper<'r> {
             Err(error) => return self.complain(&error),
         };
         // The next one begins where this one ends.
-        let next = Begun::now(look.clone(), tasks);
+        let next = Begun::now(look.clone(), tasks.sight());
         let begun = std::mem::replace(&mut self.begun, next);
         let done = tasks.since(&begun.tasks);
         let elapsed = begun.at.elapsed();
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let passed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        // Of processes that came and went between two looks, nothing was told before the end.
-        let cpu_ns = cpu_ns.map(|left_ns| left_ns.min(passed_ns.saturating_mul(cores as u64)));
-        let cpu_ns = cpu_ns.unwrap_or_else(|| done.iter().map(|task| task.running_ns).sum());
-        self.told_ns += cpu_ns;
-        let stolen = begun.noise.stop().stolen_share.unwrap_or(0.0);
-        let run = RunValues {
-            elapsed_ns: passed_ns,
-            cpu_ns,
-            stolen_ns: (stolen * passed_ns as f64 * cores as f64) as u64,
-            cores: cores as u64,
-            ..RunValues::default()
-        };
+        let seen_ns = done.iter().map(|task| task.running_ns).sum();
+        let mut run = run_values(elapsed, seen_ns, begun.noise.stop().stolen_share.unwrap_or(0.0));
+        if let Some(left_ns) = cpu_ns {
+            // Of processes that came and went between two looks, nothing was told before the end.
+            run.cpu_ns = left_ns.min(run.elapsed_ns.saturating_mul(run.cores));
+        }
+        self.told_ns += run.cpu_ns;
         let before: Vec<_> = begun.tasks.values().copied().collect();
         if let Err(error) = self.kept.keep(&look.since(&begun.look, &run, &done, &before), begun.time) {
             self.complain(&error);
@@ -143,7 +152,7 @@ impl<'r> Keeper<'r> {
     /// The program has ended. Returns what the user should know.
     pub(crate) fn finish(mut self, tasks: &Tasks) -> Vec<String> {
         let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(self.cpu_before);
-        let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
+        let cpu_ns = nanoseconds(cpu);
         self.end_interval(tasks, Some(cpu_ns.saturating_sub(self.told_ns)));
         let counted = self.begun.look.counted();
         let rate = self.rate.period;
@@ -171,9 +180,9 @@ impl<'r> Keeper<'r> {
 }
 
 impl Begun {
-    fn now(look: Look, tasks: &Tasks) -> Self {
+    fn now(look: Look, tasks: &Sight) -> Self {
         let (at, time, noise) = (Instant::now(), SystemTime::now(), Watch::start());
-        Self { look, tasks: tasks.sight().clone(), at, time, noise }
+        Self { look, tasks: tasks.clone(), at, time, noise }
     }
 }
 
@@ -197,10 +206,10 @@ struct Rate {
 }
 
 impl Rate {
-    fn new(tasks: &Tasks) -> Self {
+    fn new() -> Self {
         Self {
             counted: Counted::default(),
-            ran_ns: ran_ns(tasks),
+            ran_ns: 0.0,
             pause: LOOKS[0],
             looked: Instant::now(),
             period: AT_FIRST,

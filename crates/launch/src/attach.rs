@@ -12,18 +12,16 @@ mod objects;
 mod unwinding;
 
 use crate::program::MUTEX_PROFILE;
-use crate::record::create;
+use crate::record::{create, run_values};
 use crate::tasks::Tasks;
-use futex::FutexWatch;
-use futex::{Enter, FutexCall, FutexEvent};
+use futex::{Enter, FutexCall, FutexEvent, FutexWatch, threads};
 use futex_waits::{FutexWait, FutexWaits};
 use kernel_locks::Missing;
+use kernel_locks::rings::now_ns;
 use modules::{Modules, asleep};
 use objects::{Memory, Object};
-use profile::format::{RunValues, TaskValues};
 use profile::read::printable;
 use profile::session::{AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording};
-use rustix::time::{ClockId, clock_gettime};
 use session::interrupt;
 use session::noise::Watch;
 use std::collections::{HashMap, HashSet};
@@ -122,7 +120,8 @@ impl Attach<'_> {
         let elapsed = started.elapsed();
         let mut remarks = counted.finish(watch);
         let tasks = tasks.into_values();
-        let run = run_values(elapsed, &tasks, noise.stop().stolen_share.unwrap_or(0.0));
+        let running_ns = tasks.iter().fold(0_u64, |sum, task| sum.saturating_add(task.running_ns));
+        let run = run_values(elapsed, running_ns, noise.stop().stolen_share.unwrap_or(0.0));
         if let Err(error) = recording.finish(run, &tasks) {
             let path = recording.path().display();
             remarks.push(format!("{path}: {error}: run time and coverage are missing"));
@@ -237,19 +236,6 @@ fn with_rights(missing: Missing, pid: u32) -> anyhow::Error {
     ))
 }
 
-/// What is known of the time as a whole.
-fn run_values(elapsed: Duration, tasks: &[TaskValues], stolen_share: f64) -> RunValues {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-    RunValues {
-        elapsed_ns,
-        cpu_ns: tasks.iter().fold(0, |sum, task| sum.saturating_add(task.running_ns)),
-        stolen_ns: (stolen_share * elapsed_ns as f64 * cores as f64) as u64,
-        cores: cores as u64,
-        ..RunValues::default()
-    }
-}
-
 /// Which waits are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
@@ -295,10 +281,7 @@ impl<'r> Counted<'r> {
             objects: HashMap::new(),
         };
         counted.note_mappings();
-        let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let threads: Vec<u32> =
-            threads.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-        for tid in threads {
+        for tid in threads(pid).unwrap_or_default() {
             if let Some(call) = asleep(pid, tid, &counted.memory) {
                 counted.take(FutexEvent { time_ns: now_ns(), tid, what: FutexCall::Enter(call) });
             }
@@ -427,9 +410,4 @@ impl<'r> Counted<'r> {
         let of_process = |remark| format!("process {}: {remark}", self.pid);
         self.modules.remarks.into_iter().map(of_process).collect()
     }
-}
-
-fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }

@@ -26,6 +26,8 @@ use pthread::object::ObjectKind;
 use pthread::site::{SEPARATOR, Site};
 use pthread::support::{Abilities, Support};
 use pthread::{environment, request::Request};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpgid};
 use session::{interrupt, names, signals};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -57,18 +59,20 @@ pub struct Swaps {
 }
 
 impl Swaps {
-    /// Reads `mutex=A,rwlock=B,spin=C`, or one name that stands for every kind of object that it can stand in for.
+    /// Reads `mutex=A,rwlock=B,spin=C`, or one name that stands for every kind of object that it can stand in for and that no
+    /// other part names.
     ///
     /// # Errors
     ///
     /// An unknown lock or kind, or a lock that cannot stand in for the kind.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut swaps = Self::default();
-        for part in text.split(',').map(str::trim) {
-            match part.split_once('=') {
-                Some((kind, name)) => swaps.set(kind.trim(), name.trim())?,
-                None => swaps.set_all(part)?,
-            }
+        let parts = || text.split(',').map(str::trim);
+        for name in parts().filter(|part| !part.contains('=')) {
+            swaps.set_all(name)?;
+        }
+        for (kind, name) in parts().filter_map(|part| part.split_once('=')) {
+            swaps.set(kind.trim(), name.trim())?;
         }
         Ok(swaps)
     }
@@ -174,12 +178,15 @@ pub struct Launch<'a> {
     arguments: &'a [OsString],
     swaps: Swaps,
     environment: Vec<(OsString, OsString)>,
+    /// The program, once it is known that the library can be loaded into it.
+    checked: Option<(Program, Option<Sanitizer>)>,
 }
 
 impl<'a> Launch<'a> {
     /// A program, looked for as the shell does, with its arguments.
     pub fn new(library: Library, program: &'a OsStr, arguments: &'a [OsString]) -> Self {
-        Self { library, program, arguments, swaps: Swaps::default(), environment: Vec::new() }
+        let (swaps, environment) = (Swaps::default(), Vec::new());
+        Self { library, program, arguments, swaps, environment, checked: None }
     }
 
     /// With these locks.
@@ -204,8 +211,10 @@ impl<'a> Launch<'a> {
     /// # Errors
     ///
     /// The program cannot be found, or is one that the library cannot be loaded into.
-    pub fn check(self) -> anyhow::Result<Self> {
-        Program::find(self.program)?.check_preloadable()?;
+    pub fn check(mut self) -> anyhow::Result<Self> {
+        let program = Program::find(self.program)?;
+        let sanitizer = program.preloadable()?;
+        self.checked = Some((program, sanitizer));
         Ok(self)
     }
 
@@ -216,7 +225,10 @@ impl<'a> Launch<'a> {
     /// The program cannot be found, or is one that the library cannot be loaded into; the library cannot be put where the
     /// program finds it.
     pub fn command(self) -> anyhow::Result<Command> {
-        let program = Program::find(self.program)?;
+        let (program, checked) = match self.checked {
+            Some((program, sanitizer)) => (program, Some(sanitizer)),
+            None => (Program::find(self.program)?, None),
+        };
         let mut command = Command::new(program.path());
         command.arg0(self.program).args(self.arguments);
         for variable in environment::OF_A_RUN {
@@ -225,8 +237,8 @@ impl<'a> Launch<'a> {
         if self.swaps.is_empty() && self.environment.is_empty() {
             return Ok(command); // nothing to stand in for
         }
-        program.check_preloadable()?;
-        if program.sanitizer() == Some(Sanitizer::Address) {
+        let sanitizer = checked.map_or_else(|| program.preloadable(), Ok)?;
+        if sanitizer == Some(Sanitizer::Address) {
             command.env(ASAN_OPTIONS, beside_a_preloaded_library(std::env::var_os(ASAN_OPTIONS)));
         }
         for (kind, name) in &self.swaps.kinds {
@@ -271,15 +283,6 @@ fn preload_list(library: &std::path::Path) -> OsString {
     list
 }
 
-/// How a program in a group of its own ended.
-#[derive(Debug)]
-pub enum Ended {
-    /// By itself.
-    With(ExitStatus),
-    /// By being killed at the time limit.
-    AtLimit,
-}
-
 /// The process group that the program runs in; 0 while there is none.
 static GROUP: AtomicI32 = AtomicI32::new(0);
 
@@ -308,9 +311,16 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
         // SAFETY: the handler does what handlers may do.
         unsafe { signals::handle(signal, forward) };
     }
-    // SAFETY: the call is allowed after a fork. If the command is killed, the program is killed with it; and what is no
+    // What the program leaves behind comes to this process, where it is waited for and its time counts as the program's own.
+    let _ = set_child_subreaper(Some(getpid()));
+    let ignored = supervise::make_children_waitable();
+    let in_child = move || {
+        ignored.give_back();
+        supervise::die_with_parent()
+    };
+    // SAFETY: the calls are allowed after a fork. If the command is killed, the program is killed with it; and what is no
     // binary goes to a shell, which `execvp` does and `posix_spawn` does not.
-    let command = unsafe { command.process_group(0).pre_exec(supervise::die_with_parent) };
+    let command = unsafe { command.process_group(0).pre_exec(in_child) };
     let child = command.spawn().map_err(|error| program::cannot_start(command, error))?;
     GROUP.store(child.id().cast_signed(), Ordering::Relaxed);
     if interrupt::came() {
@@ -319,29 +329,29 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
     Ok(child)
 }
 
-/// Waits for a program of [`spawn_group`]; kills its whole group at the limit, and what is left of the group after its end.
+/// How long what a program leaves behind may take to end when it is killed.
+const KILLED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Ends what is left of the group of a program of [`spawn_group`] that has ended or is to end now, and returns how the program
+/// ended. Processes that have left the group run on.
 ///
 /// # Errors
 ///
 /// It cannot be waited for.
-pub fn wait_group(child: &mut Child, limit: Duration) -> anyhow::Result<Ended> {
-    let started = Instant::now();
-    let mut pause = Duration::from_micros(200);
-    let ended = loop {
-        if let Some(status) = child.try_wait().context("cannot wait for the program")? {
-            break Ended::With(status);
-        }
-        let left = limit.saturating_sub(started.elapsed());
-        if left.is_zero() {
-            break Ended::AtLimit;
-        }
-        std::thread::sleep(pause.min(left));
-        pause = (pause * 2).min(Duration::from_millis(20));
-    };
+pub fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
+    // The group is its own as long as its leader is not reaped.
     supervise::kill_group(child);
     GROUP.store(0, Ordering::Relaxed);
-    child.wait().context("cannot wait for the program")?;
-    Ok(ended)
+    let status = child.wait().context("cannot wait for the program")?;
+    let killed = Instant::now();
+    loop {
+        // A number of a group that has ended may be used again, though hardly by a child of this process.
+        match waitpgid(Pid::from_child(child), WaitOptions::NOHANG) {
+            Ok(Some(_)) | Err(Errno::INTR) => {}
+            Ok(None) if killed.elapsed() < KILLED_WITHIN => std::thread::sleep(Duration::from_micros(200)),
+            Ok(None) | Err(_) => return Ok(status), // none is left, or it does not end
+        }
+    }
 }
 
 #[cfg(test)]
@@ -356,6 +366,15 @@ mod tests {
         assert_eq!(kinds("mutex=ticket, rwlock=rw"), [ObjectKind::Mutex, ObjectKind::Rwlock]);
         let named = Swaps::parse("rw:writers").unwrap().kinds;
         assert_eq!((&*named[&ObjectKind::Mutex], &*named[&ObjectKind::Rwlock]), ("rw", "rw:writers"));
+        for text in ["mutex=ticket,rw", "rw,mutex=ticket"] {
+            let named = Swaps::parse(text).unwrap().kinds;
+            assert_eq!(
+                (&*named[&ObjectKind::Mutex], &*named[&ObjectKind::Rwlock]),
+                ("ticket", "rw"),
+                "{text}"
+            );
+        }
+        assert_eq!(kinds("mutex=ticket,glibc"), [ObjectKind::Mutex]);
         assert!(Swaps::parse("glibc").unwrap().is_empty());
         assert!(Swaps::parse("mutex=glibc").unwrap().is_empty());
     }

@@ -211,11 +211,6 @@ impl Program {
         &self.0
     }
 
-    /// The sanitizer that it was built with, if it is a binary.
-    pub(crate) fn sanitizer(&self) -> Option<Sanitizer> {
-        sanitizer_of(&self.0)
-    }
-
     /// Whether it is a binary that the Go compiler made: the locks of its Go code are no pthread's.
     pub(crate) fn is_go(&self) -> bool {
         is_go(&self.0)
@@ -233,10 +228,15 @@ impl Program {
     ///
     /// It will not, and the message says why and what to do. A file that cannot be read is taken on trust.
     pub fn check_preloadable(&self) -> anyhow::Result<()> {
+        self.preloadable().map(drop)
+    }
+
+    /// As [`Program::check_preloadable`]; tells the sanitizer that it, or a script's interpreter, was built with.
+    pub(crate) fn preloadable(&self) -> anyhow::Result<Option<Sanitizer>> {
         let mut path = self.0.clone();
         for _ in 0..=INTERPRETERS {
             check_privileges(&path)?;
-            let Ok(mut file) = File::open(&path) else { return Ok(()) };
+            let Ok(mut file) = File::open(&path) else { return Ok(None) };
             let head = head_of(&mut file).with_context(|| format!("cannot read {}", path.display()))?;
             match head.strip_prefix(b"#!") {
                 Some(line) => {
@@ -244,7 +244,7 @@ impl Program {
                         .with_context(|| format!("{} names no interpreter", path.display()))?;
                 }
                 None if head.starts_with(b"\x7fELF") => return check_elf(&path, file),
-                None => return Ok(()), // a script without a first line, which a shell runs
+                None => return Ok(None), // a script without a first line, which a shell runs
             }
         }
         bail!(
@@ -293,7 +293,7 @@ fn has_capabilities(path: &Path) -> bool {
     getxattr(path, "security.capability", &mut [0_u8; 0]).is_ok_and(|length| length > 0)
 }
 
-fn check_elf(path: &Path, file: File) -> anyhow::Result<()> {
+fn check_elf(path: &Path, file: File) -> anyhow::Result<Option<Sanitizer>> {
     let refuse = |why| Refused { program: path.to_owned(), why };
     let cut_short = || format!("{} is cut short", path.display());
     let file = &ReadCache::new(file);
@@ -308,8 +308,9 @@ fn check_elf(path: &Path, file: File) -> anyhow::Result<()> {
     // What the segment says may lie past the end: then no name of a linker is known.
     let linker = linker.interpreter(endian, file).ok().flatten().unwrap_or_default();
     ensure!(!String::from_utf8_lossy(linker).contains("musl"), refuse(Why::Musl));
-    ensure!(sanitizer_of(path) != Some(Sanitizer::Thread), refuse(Why::ThreadSanitizer));
-    Ok(())
+    let sanitizer = sanitizer_of(path);
+    ensure!(sanitizer != Some(Sanitizer::Thread), refuse(Why::ThreadSanitizer));
+    Ok(sanitizer)
 }
 
 /// A sanitizer whose runtime takes part in a program.

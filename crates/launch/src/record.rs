@@ -1,14 +1,15 @@
 //! A program run to its end with its locks recorded.
 
-use super::always_on::{AlwaysOn, Keeper};
+use super::always_on::{AlwaysOn, Keeper, Prepared};
 use super::attach::{Beside, CAPABILITIES};
 use super::kernel::KernelLocks;
+use super::operations::{Passed, pass_through};
 use super::program::{MUTEX_PROFILE, Program};
 use super::static_program;
 use super::supervise::Supervised;
 use super::tasks::Tasks;
 use super::unreached::Lookout;
-use super::{Launch, Library, operations};
+use super::{Launch, Library};
 use anyhow::Context as _;
 use kernel_locks::Missing;
 use profile::format::RunValues;
@@ -18,10 +19,11 @@ use regex_lite::Regex;
 use session::noise::{Watch, cpu_of};
 use session::signals;
 use std::ffi::{CStr, OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -90,13 +92,20 @@ impl Record<'_> {
         }
         // The recorder sees pthread locks alone, and Rust's are none. To look takes time, which is not the program's.
         let is_rust = Program::find(name).is_ok_and(|program| program.is_rust());
-        let started = Instant::now();
+        let (mut command, keeper) = match self.prepare(program, &recording) {
+            Ok(prepared) => prepared,
+            Err(error) => {
+                recording.withdraw();
+                return Err(error);
+            }
+        };
         let (watch, cpu_before) = (Watch::start(), cpu_of(libc::RUSAGE_CHILDREN));
         let (kernel, missing) = match self.kernel.map(KernelLocks::watch).transpose() {
             Ok(kernel) => (kernel, None),
             Err(missing) => (None, Some(missing)),
         };
-        let mut program = match start(program, &recording, self.operations_regex.is_some()) {
+        let started = Instant::now();
+        let mut program = match Supervised::start(&mut command) {
             Ok(program) => program,
             Err(error) => {
                 recording.withdraw();
@@ -104,6 +113,7 @@ impl Record<'_> {
             }
         };
         recording.begun();
+        let keeper = keeper.map(|prepared| Keeper::new(&recording, prepared));
         let beside = is_rust.then(|| Beside::watch(program.id()));
         let lookout = Lookout::over(program.id(), self.always_on.map_or(1, |_| AlwaysOn::LESS_OFTEN));
         let tasks = Tasks::of(program.id());
@@ -111,14 +121,19 @@ impl Record<'_> {
             Ok(beside) => (beside, None),
             Err(missing) => (None, Some(missing)),
         };
-        let Followed { counted, status, tasks, of_intervals, kernel, beside } =
-            self.follow(&mut program, &recording, tasks, kernel, beside)?;
-        let elapsed = started.elapsed();
+        let Followed { counted, status, ended, tasks, remarks: of_run, kernel, beside } =
+            self.follow(&mut program, &recording, (tasks, keeper), kernel, beside)?;
+        let elapsed = ended.duration_since(started);
         signals::reset(libc::SIGPIPE); // from now on the command writes for itself
         let unreached = lookout.and_then(Lookout::finish);
         let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(cpu_before);
         let stolen_share = watch.stop().stolen_share.unwrap_or(0.0);
-        let run = run_values(elapsed, cpu, stolen_share, self.operations.or(counted), status);
+        let run = RunValues {
+            operations: self.operations.or(counted).unwrap_or(0),
+            ended: if status.code().is_some() { 1 } else { 2 },
+            status: status.code().or(status.signal()).unwrap_or(0) as u64,
+            ..run_values(elapsed, nanoseconds(cpu), stolen_share)
+        };
         let not_recorded = missing.map(|missing| missing.to_string());
         let not_recorded =
             not_recorded.or(kernel.as_ref().and_then(|kernel| Some(kernel.as_ref().err()?.to_string())));
@@ -132,7 +147,7 @@ impl Record<'_> {
             let path = recording.path().display();
             remarks.push(format!("{path}: {error}: run time and coverage are missing"));
         }
-        remarks.extend(of_intervals);
+        remarks.extend(of_run);
         remarks.extend(self.said_of_recording(&recording, reached, counted));
         let watched = matches!(beside, Some(Ok(_)));
         remarks.extend(said_of_rust(name, beside, unwatched));
@@ -173,20 +188,41 @@ impl Record<'_> {
         [lost_in_words, uncounted, unreached, of_go].into_iter().flatten().collect()
     }
 
+    /// The command that starts the program, and what keeps its intervals: all that may fail before the program runs.
+    fn prepare(
+        &self,
+        program: Launch<'_>,
+        recording: &Recording,
+    ) -> anyhow::Result<(Command, Option<Prepared>)> {
+        let variable = |name: &'static CStr| OsStr::from_bytes(name.to_bytes());
+        let identity = recording.identity().to_string();
+        let mut command = program
+            .env(variable(environment::PROFILE), recording.path())
+            .env(variable(environment::IDENTITY), identity)
+            .command()?;
+        if self.operations_regex.is_some() {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let keeper = self.always_on.map(|plan| Prepared::of(recording, plan)).transpose();
+        let keeper = keeper.with_context(|| {
+            format!("cannot keep profiles of intervals beside {}", recording.path().display())
+        })?;
+        Ok((command, keeper))
+    }
+
     /// Waits for the program, looking at its threads now and then, and counts operations in its output; meanwhile the waits for
     /// the kernel's locks are recorded.
     fn follow(
         &self,
         program: &mut Supervised,
         recording: &Recording,
-        mut tasks: Tasks,
+        (mut tasks, mut keeper): (Tasks, Option<Keeper<'_>>),
         kernel: Option<KernelLocks>,
         beside: Option<Beside>,
     ) -> anyhow::Result<Followed> {
         let (output, errors) = program.streams();
         let pid = program.id();
         let has_ended = AtomicBool::new(false);
-        let mut keeper = self.always_on.map(|plan| Keeper::new(recording, plan, &tasks)).transpose()?;
         std::thread::scope(|scope| {
             let has_ended = &has_ended;
             let kernel =
@@ -207,26 +243,30 @@ impl Record<'_> {
                 }
             });
             let readers = self.operations_regex.map(|regex| {
+                let nothing = || Ok(Passed::default());
                 let of_output = scope.spawn(move || {
-                    output.map_or(Ok(None), |from| operations::pass_through(from, std::io::stdout(), regex))
+                    output.map_or_else(nothing, |from| pass_through(from, io::stdout(), regex, has_ended))
                 });
                 let of_errors = scope.spawn(move || {
-                    errors.map_or(Ok(None), |from| operations::pass_through(from, std::io::stderr(), regex))
+                    errors.map_or_else(nothing, |from| pass_through(from, io::stderr(), regex, has_ended))
                 });
-                [of_output, of_errors]
+                [("output", of_output), ("errors", of_errors)]
             });
             let status = program.wait();
+            let ended_at = Instant::now();
             has_ended.store(true, Ordering::Relaxed);
             drop(ended);
             let kernel = kernel.map(|kernel| kernel.join().expect("counting does not panic"));
             let beside = beside.map(|beside| beside.join().expect("counting does not panic"));
-            let (tasks, of_intervals) = watcher.join().expect("looking does not panic");
+            let (tasks, mut remarks) = watcher.join().expect("looking does not panic");
             let mut counted = None;
-            for reader in readers.into_iter().flatten() {
-                // What the program wrote to its output counts before what it wrote to its errors.
-                counted = counted.or(reader.join().expect("copying does not panic")?);
+            for (stream, reader) in readers.into_iter().flatten() {
+                let passed = reader.join().expect("copying does not panic")?;
+                remarks.extend(said_of_stream(stream, &passed));
+                // As where a run's output is read as a whole: the last match counts, and the errors come last.
+                counted = passed.operations.map(|operations| operations.round() as u64).or(counted);
             }
-            Ok(Followed { counted, status: status?, tasks, of_intervals, kernel, beside })
+            Ok(Followed { counted, status: status?, ended: ended_at, tasks, remarks, kernel, beside })
         })
     }
 }
@@ -239,14 +279,14 @@ pub(crate) fn create(
     overwrite: Overwrite,
 ) -> anyhow::Result<Recording> {
     let create = |path: &Path| Recording::create(path, size_limit, sample_period, overwrite);
-    let explain = |path: &Path, error: std::io::Error| {
+    let explain = |path: &Path, error: io::Error| {
         let remedy = match error.kind() {
-            std::io::ErrorKind::ResourceBusy => ": give another name with -o",
-            std::io::ErrorKind::AlreadyExists => ": give another name with -o, or --force to replace a file",
-            std::io::ErrorKind::FileTooLarge => {
+            io::ErrorKind::ResourceBusy => ": give another name with -o",
+            io::ErrorKind::AlreadyExists => ": give another name with -o, or --force to replace a file",
+            io::ErrorKind::FileTooLarge => {
                 ": the limit of file sizes (ulimit -f) leaves no space for a profile"
             }
-            std::io::ErrorKind::StorageFull => ": free some space, or name a place on another disk with -o",
+            io::ErrorKind::StorageFull => ": free some space, or name a place on another disk with -o",
             _ => "",
         };
         anyhow::anyhow!("cannot make the profile {}: {error}{remedy}", path.display())
@@ -257,7 +297,7 @@ pub(crate) fn create(
     let names = std::iter::once("p.contend".to_owned()).chain((2..).map(|n| format!("p-{n}.contend")));
     for name in names {
         match create(Path::new(&name)) {
-            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {}
             made => return made.map_err(|error| explain(Path::new(&name), error)),
         }
     }
@@ -269,19 +309,21 @@ struct Followed {
     /// Operations in its output.
     counted: Option<u64>,
     status: ExitStatus,
+    /// When it ended.
+    ended: Instant,
     tasks: Tasks,
-    /// What is to be said of the profiles of intervals.
-    of_intervals: Vec<String>,
+    /// What is to be said of its output and of the profiles of intervals.
+    remarks: Vec<String>,
     /// Whether the kernel's locks were recorded, if they were to be.
-    kernel: Option<std::io::Result<()>>,
+    kernel: Option<io::Result<()>>,
     /// What is to be said of the waits in futexes that were watched beside the recorder, if they were.
-    beside: Option<std::io::Result<Vec<String>>>,
+    beside: Option<io::Result<Vec<String>>>,
 }
 
 /// How much is known of the locks of a Rust program, and what would tell more.
 fn said_of_rust(
     name: &OsStr,
-    beside: Option<std::io::Result<Vec<String>>>,
+    beside: Option<io::Result<Vec<String>>>,
     unwatched: Option<Missing>,
 ) -> Vec<String> {
     let name = name.display();
@@ -311,40 +353,29 @@ fn said_of_rust(
     }
 }
 
-fn start(program: Launch<'_>, recording: &Recording, piped: bool) -> anyhow::Result<Supervised> {
-    let variable = |name: &'static CStr| OsStr::from_bytes(name.to_bytes());
-    let identity = recording.identity().to_string();
-    let mut command = program
-        .env(variable(environment::PROFILE), recording.path())
-        .env(variable(environment::IDENTITY), identity)
-        .command()?;
-    if piped {
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    }
-    Supervised::start(&mut command)
+/// What the user may not expect of a stream of the program's that went through the launcher.
+fn said_of_stream(stream: &str, passed: &Passed) -> Vec<String> {
+    let unwritten = passed.unwritten.as_ref();
+    let unwritten = unwritten.map(|error| format!("the program's {stream} could not be passed on: {error}"));
+    let held = passed.is_held.then(|| {
+        format!("something that the program started still has its {stream}, of which no more is passed on")
+    });
+    unwritten.into_iter().chain(held).collect()
 }
 
-/// What is known of the run as a whole.
-fn run_values(
-    elapsed: Duration,
-    cpu: Duration,
-    stolen_share: f64,
-    operations: Option<u64>,
-    status: ExitStatus,
-) -> RunValues {
+/// What is known of a time as a whole: how long it was, how long the program ran on cores, and what the hypervisor took.
+pub(crate) fn run_values(elapsed: Duration, cpu_ns: u64, stolen_share: f64) -> RunValues {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let elapsed_ns = nanoseconds(elapsed);
     RunValues {
-        elapsed_ns: nanoseconds(elapsed),
-        cpu_ns: nanoseconds(cpu),
-        stolen_ns: (stolen_share * elapsed.as_nanos() as f64 * cores as f64) as u64,
+        elapsed_ns,
+        cpu_ns,
+        stolen_ns: (stolen_share * elapsed_ns as f64 * cores as f64) as u64,
         cores: cores as u64,
-        operations: operations.unwrap_or(0),
-        ended: if status.code().is_some() { 1 } else { 2 },
-        status: status.code().or(status.signal()).unwrap_or(0) as u64,
         ..RunValues::default()
     }
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

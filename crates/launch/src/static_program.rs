@@ -34,7 +34,7 @@ pub(crate) fn record(record: &Record<'_>, refused: &anyhow::Error) -> anyhow::Re
         );
     }
     let (name, arguments) = record.command.split_first().context("no program was given after `--`")?;
-    let recording = create(record.output, record.size_limit, 1, record.overwrite)?;
+    let mut recording = create(record.output, record.size_limit, 1, record.overwrite)?;
     // Without locks to swap and variables to set, no library is loaded.
     let command = Launch::new(record.library, name, arguments).command();
     let mut program = match command.and_then(|mut command| Supervised::start(&mut command)) {
@@ -55,6 +55,7 @@ pub(crate) fn record(record: &Record<'_>, refused: &anyhow::Error) -> anyhow::Re
         Ok(watch) => watch,
         // It runs already: its end is passed on, as if it had been recorded.
         Err(missing) => {
+            recording.begun();
             let status = program.wait()?;
             let _ = recording.finish(RunValues::default(), &[]); // an empty profile, as of a program that was not reached
             let remark = format!(

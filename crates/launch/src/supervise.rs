@@ -9,14 +9,14 @@
 use anyhow::Context as _;
 use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Pid, Signal, WaitId, WaitIdOptions, getppid, kill_process, kill_process_group,
-    set_dumpable_behavior, set_parent_process_death_signal, waitid,
+    DumpableBehavior, Pid, Resource, Signal, WaitId, WaitIdOptions, getppid, kill_process,
+    kill_process_group, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, waitid,
 };
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use session::signals;
 
@@ -62,8 +62,14 @@ impl Supervised {
     pub fn start(command: &mut Command) -> anyhow::Result<Self> {
         let before = passed_on().block();
         let launcher = rustix::process::getpid();
+        let ignored = make_children_waitable();
+        let files = kernel_locks::files::before();
         let in_child = move || {
             before.block_only();
+            ignored.give_back();
+            if let Some(files) = files {
+                let _ = setrlimit(Resource::Nofile, files); // the launcher may have raised it for itself
+            }
             die_with_parent()?;
             if getppid() != Some(launcher) {
                 kill_process(rustix::process::getpid(), Signal::KILL)?; // the launcher was killed before that
@@ -104,6 +110,31 @@ impl Supervised {
         // Before it is reaped: after that its number may be another's.
         *self.alive.lock().expect("nobody panics with it") = None;
         self.child.wait().context("cannot wait for the program")
+    }
+}
+
+/// Whether this process was started with SIGCHLD ignored: then the kernel reaps its children, and nobody can wait for them.
+#[derive(Debug, Clone, Copy)]
+pub struct ChildrenIgnored(bool);
+
+/// Lets children be waited for, from now on, also where this process was started with SIGCHLD ignored.
+pub fn make_children_waitable() -> ChildrenIgnored {
+    static AT_FIRST: OnceLock<bool> = OnceLock::new();
+    ChildrenIgnored(*AT_FIRST.get_or_init(|| {
+        let ignored = signals::is_ignored(libc::SIGCHLD);
+        if ignored {
+            signals::reset(libc::SIGCHLD);
+        }
+        ignored
+    }))
+}
+
+impl ChildrenIgnored {
+    /// Lets a program have it as this process was given it. Allowed between fork and exec.
+    pub fn give_back(self) {
+        if self.0 {
+            signals::ignore(libc::SIGCHLD);
+        }
     }
 }
 

@@ -95,8 +95,8 @@ fn look_until(ended: &Receiver<()>, program: u32, less_often: u32) -> Processes 
     processes
 }
 
-/// Of this thread.
-fn processor_time() -> Duration {
+/// What this thread has used.
+pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }

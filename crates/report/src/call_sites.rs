@@ -56,9 +56,14 @@ pub(crate) fn percent(share: f64) -> String {
 
 /// A call site as people write it: the source's name without its directory.
 pub(crate) fn place(site: &SiteUse) -> String {
-    match site.source.as_ref().and_then(|source| source.rsplit('/').next()) {
-        Some(source) => format!("{} ({})", site.function, printable(source)),
-        None => site.function.clone(),
+    place_of(&site.function, site.source.as_deref())
+}
+
+/// A function, and behind it the source's name without its directory.
+pub(crate) fn place_of(function: &str, source: Option<&str>) -> String {
+    match source.and_then(|source| source.rsplit('/').next()) {
+        Some(source) => format!("{function} ({})", printable(source)),
+        None => function.to_owned(),
     }
 }
 

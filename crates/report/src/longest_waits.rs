@@ -1,6 +1,7 @@
 //! The longest single waits in sentences: who waited when, how long, for what, and behind whom.
 
 use crate::Screen;
+use crate::call_sites::place_of;
 use crate::text::time;
 use profile::read::{LockSite, SingleHold, SingleWait, ThreadId, Timeline};
 use std::cmp::Reverse;
@@ -126,12 +127,8 @@ pub(crate) fn thread_name(timeline: &Timeline, thread: ThreadId) -> String {
 
 /// ` in f (file:line)`, or nothing where it is not known.
 pub(crate) fn from(site: &LockSite) -> String {
-    match &site.source {
-        _ if site.function.is_empty() => String::new(),
-        Some(source) => {
-            let file = source.rsplit('/').next().unwrap_or(source);
-            format!(" in {} ({file})", site.function)
-        }
-        None => format!(" in {}", site.function),
+    if site.function.is_empty() {
+        return String::new();
     }
+    format!(" in {}", place_of(&site.function, site.source.as_deref()))
 }

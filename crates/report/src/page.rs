@@ -357,13 +357,13 @@ impl TimesData {
     }
 }
 
-/// The points of a plot, one row for each number of cores.
+/// The points of a plot, one row for each place on the lower axis.
 fn values_of(plot: &Plot) -> String {
     let mut cores: Vec<_> =
         plot.curves().iter().flat_map(|curve| curve.points().iter().map(|p| p.cores)).collect();
     cores.sort_unstable();
     cores.dedup();
-    let mut values = String::from("<table><thead><tr><th class=\"n\">cores</th>");
+    let mut values = format!("<table><thead><tr><th class=\"n\">{}</th>", html(plot.axis_name()));
     for curve in plot.curves() {
         let _ = write!(values, "<th class=\"n\">{}, {}</th>", name(&curve.label), curve.provenance);
     }
@@ -429,6 +429,14 @@ mod tests {
     /// What lies between two marks, for each time that the first one comes.
     fn between<'a>(page: &'a str, from: &str, to: &str) -> Vec<&'a str> {
         page.split(from).skip(1).map(|behind| behind.split_once(to).expect("an end").0).collect()
+    }
+
+    #[test]
+    fn the_values_of_a_plot_are_headed_as_its_axis_is() {
+        let curve = Curve::new("a", Unit::Speedup, Provenance::Measured);
+        let curve = curve.with_points([Point::exact(1, 1.0)]).unwrap();
+        let plot = Plot::new("t", [&curve]).unwrap().axis("threads");
+        assert!(values_of(&plot).contains(">threads</th>"));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Interrupts of commands that take long, by Ctrl-C or SIGTERM: what is finished is printed, marked as cut short.
+//! Interrupts of commands that take long, by Ctrl-C, SIGTERM or the end of the terminal: what is finished is printed, marked as cut
+//! short, and nothing temporary is left behind.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -17,7 +18,9 @@ static CAME_AT_NS: AtomicU64 = AtomicU64::new(0);
 const TOGETHER_NS: u64 = 100_000_000;
 
 /// The signals that interrupt.
-const SIGNALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+const SIGNALS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// Those that do nothing where whoever started the command has them ignored, as nohup(1) does.
+const IGNORABLE: [libc::c_int; 2] = [libc::SIGHUP, libc::SIGQUIT];
 
 /// Keeps the first interrupt from ending the command: [`came`] tells of it. A second one ends the command.
 pub fn keep() {
@@ -29,6 +32,9 @@ pub fn keep() {
     }
     KEPT.store(true, Ordering::Relaxed);
     for signal in SIGNALS {
+        if IGNORABLE.contains(&signal) && signals::is_ignored(signal) {
+            continue;
+        }
         // SAFETY: the handler is a plain function that does what handlers may do.
         unsafe { signals::handle(signal, note) };
     }

@@ -100,9 +100,15 @@ pub fn simulated_lock(name: &str) -> Result<&'static Lock, String> {
 
 /// The types that put a lock into a program for good, in the three languages.
 pub fn types_of(lock: &Lock) -> String {
+    types_in_place(lock, lock.shared)
+}
+
+/// The same in the place of a reader-writer lock if it `has_readers`, else of a mutex.
+pub fn types_in_place(lock: &Lock, has_readers: bool) -> String {
     let of_rust: String =
         lock.name.split('-').map(|part| part[..1].to_ascii_uppercase() + &part[1..]).collect();
-    let (guard, of_c) = (if lock.shared { "RwLock" } else { "Mutex" }, lock.name.replace('-', "_"));
+    let (guard, of_c) =
+        (if lock.shared && has_readers { "RwLock" } else { "Mutex" }, lock.name.replace('-', "_"));
     format!("{guard}<T, {of_rust}> in Rust, contend_{of_c}_t in C, contend::{of_c} in C++")
 }
 
@@ -153,6 +159,8 @@ mod tests {
             "RwLock<T, RwQueued> in Rust, contend_rw_queued_t in C, contend::rw_queued in C++"
         );
         assert!(types_of(lock("k42").unwrap()).starts_with("Mutex<T, K42> in Rust"));
+        assert!(types_in_place(lock("adaptive").unwrap(), false).starts_with("Mutex<T, Adaptive> in Rust"));
+        assert!(types_in_place(lock("adaptive").unwrap(), true).starts_with("RwLock<T, Adaptive> in Rust"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    /// Something stands there that is no file, such as a terminal.
+    /// Something stands there that is no file, such as a terminal, or a link, such as `/dev/stdout`: it is written through.
     is_special: bool,
 }
 
@@ -23,7 +23,8 @@ impl OutputFile {
     ///
     /// It cannot be written there.
     pub fn at(path: &Path) -> anyhow::Result<Self> {
-        let file = Self { path: path.to_owned(), is_special: path.exists() && !path.is_file() };
+        let is_special = path.is_symlink() || path.exists() && !path.is_file();
+        let file = Self { path: path.to_owned(), is_special };
         if !file.is_special {
             drop(file.fresh().with_context(|| cannot(path))?);
         }

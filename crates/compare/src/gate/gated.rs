@@ -2,7 +2,6 @@
 
 use super::ratio::{Ratio, Verdict, least_times_base};
 use super::{Base, Gate, Grown, grown, junit};
-use crate::rounds::Metric;
 use crate::statistics::{LikelyRatio, ODDS};
 use report::{Cell, Column, Screen, Table, text};
 use session::noise::Noise;
@@ -209,10 +208,6 @@ impl Gated {
                 (None, Some(paths.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>()))
             }
         };
-        let metric = match &self.asked.metric {
-            Metric::WallTime => None,
-            Metric::Captured { regex, .. } => Some(regex.as_str()),
-        };
         let values = |ratio: &Ratio| serde_json::json!({ "name": ratio.name(), "base": ratio.base, "candidate": ratio.candidate });
         let failed = |failed: &Failed| serde_json::json!({ "run": failed.what, "why": failed.why, "output_tail": failed.output_tail });
         serde_json::json!({
@@ -223,7 +218,7 @@ impl Gated {
             "candidate": words(&self.asked.candidate),
             "threads": self.asked.threads,
             "runs": self.asked.runs,
-            "metric": { "regex": metric, "better": self.asked.metric.better() },
+            "metric": { "regex": self.asked.metric.regex(), "better": self.asked.metric.better() },
             "worse_by": self.asked.worse_by,
             "rows": self.table().json(),
             "values": self.ratios.iter().map(values).collect::<Vec<_>>(),
@@ -262,6 +257,7 @@ impl Gated {
 pub(super) mod tests {
     use super::super::{Kind, LEAST_RUNS, Side};
     use super::*;
+    use crate::rounds::Metric;
     use crate::statistics::Better;
     use launch::Library;
     use profile::read::{Measures, SiteUse};

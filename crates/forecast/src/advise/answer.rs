@@ -8,9 +8,10 @@ use crate::Void;
 use compare::statistics::Verdict;
 use curve::Point;
 use launch::program::Program;
+use profile::ObjectKind;
 use report::{Screen, Spread, text};
 use serde::Serialize;
-use session::names::{self, types_of};
+use session::names::{self, types_in_place};
 use session::progress::Progress;
 use std::fmt::Write as _;
 use std::iter;
@@ -122,6 +123,8 @@ pub struct Advice {
     pub other_locks: Option<String>,
     /// What disturbed the runs.
     pub disturbed: Vec<String>,
+    /// Why nothing is forecast of the first lock, where what was measured of it stands alone.
+    pub no_forecast: Option<Void>,
 }
 
 impl Advice {
@@ -135,7 +138,7 @@ impl Advice {
         let tables = tables(&asked.folder, &advice.measured.threads)?;
         advice.void = void(&tables);
         if let (Some(first), None) = (advice.findings.first_mut(), &advice.void) {
-            advice.void = first.forecast(asked, &advice.measured, progress)?;
+            advice.no_forecast = first.forecast(asked, &advice.measured, progress)?;
         }
         if advice.void.is_some() {
             advice.findings.clear();
@@ -184,6 +187,7 @@ impl Advice {
             besides: None,
             other_locks: None,
             disturbed,
+            no_forecast: None,
             measured,
         }
     }
@@ -246,6 +250,9 @@ impl Advice {
                 "Nothing was tried in its place, since what is kept was measured for another machine: measure for this one with another \
                  folder for -o."
             );
+        }
+        if let Some(void) = self.no_forecast.as_ref().filter(|_| !self.findings.is_empty()) {
+            let _ = writeln!(said, "No forecast for {}: {}.", self.target, void.reason);
         }
         if let Some(besides) = &self.besides {
             let _ = writeln!(said, "{besides}");
@@ -375,18 +382,19 @@ impl Finding {
         };
         let tried = measured.tried(&suspect.name).into_iter().map(|lock| {
             let swap = (suspect.name.as_str(), lock);
-            let gain = measured.gain(swap, most);
-            let failed = |&threads: &u32| {
-                let case = measured.case(Some(swap), threads)?;
-                let lost = (!case.replaced).then(|| "it was not found in the running program".to_owned());
-                case.failure.clone().or(lost)
-            };
+            let failed = |&threads: &u32| measured.case(Some(swap), threads)?.failure.clone();
+            let crashed = measured.threads.iter().find_map(failed);
+            // Some locks are made with several threads alone.
+            let is_lost = measured.case(Some(swap), most).is_some_and(|case| !case.replaced);
+            let lost = is_lost.then(|| "it was not found in the running program".to_owned());
+            // A lock under which the program fails on any number of threads is no advice, whatever it gains on another.
+            let gain = measured.gain(swap, most).filter(|_| crashed.is_none());
             Row {
                 lock: Some(lock.to_owned()),
                 measured: measured.points(Some(swap)),
                 gain: gain.map(|(ratio, _)| ratio.range),
                 is: gain.map(|(_, verdict)| verdict.name()),
-                failure: measured.threads.iter().find_map(failed),
+                failure: crashed.or(lost),
                 ..own.clone()
             }
         });
@@ -457,7 +465,8 @@ impl Finding {
             let remedy =
                 if advice.measured.cut_short { "" } else { ": give them more time with --time-limit" };
             let all = undecided.join(", ");
-            let _ = writeln!(said, "Too few runs were made to tell whether {all} helps{remedy}.");
+            let helps = if undecided.len() == 1 { "helps" } else { "help" };
+            let _ = writeln!(said, "Too few runs were made to tell whether {all} {helps}{remedy}.");
         }
         if !self.was_tried() {
             said.push_str("No other lock could be tried in its place.\n");
@@ -502,8 +511,9 @@ impl Finding {
         let columns = self.columns(&advice.measured);
         let shown: Vec<&Row> = self.rows.iter().take(1 + SHOWN).collect();
         let name_width = shown.iter().map(|row| row.name().len()).max().unwrap_or(0).max("threads".len());
+        let measured = shown_threads(&advice.measured);
         let mut line = format!("{:name_width$}", "threads");
-        for threads in advice.measured.threads.iter().chain(&columns) {
+        for threads in measured.iter().chain(&columns) {
             let _ = write!(line, "{threads:>6}");
         }
         let is_unstable = |row: &&Row| columns.iter().any(|cores| row.unstable.contains(cores));
@@ -516,7 +526,7 @@ impl Finding {
         table += &line;
         for row in shown {
             let mut line = format!("\n{:name_width$}", row.name());
-            for &threads in &advice.measured.threads {
+            for &threads in &measured {
                 let value = row.at(threads).map_or("-".to_owned(), |point| measured_value(point.value));
                 let _ = write!(line, "{value:>6}");
             }
@@ -560,7 +570,8 @@ impl Finding {
             writeln!(said, "Try:\n  {command}")
         };
         if let Ok(lock) = names::lock(lock) {
-            let _ = writeln!(said, "Keep: {}.", types_of(lock));
+            let has_readers = self.suspect.kind == ObjectKind::Rwlock;
+            let _ = writeln!(said, "Keep: {}.", types_in_place(lock, has_readers));
         }
         said
     }
@@ -571,6 +582,22 @@ impl Finding {
         let gain = row.gains(measured.most()).into_iter().next()?;
         Some(format!("`{}` in the place of {}: {gain}.", row.name(), self.suspect.in_words()))
     }
+}
+
+/// The measured numbers of threads that a table has columns for: all, or the first, the most that have a core each, the last, and of
+/// the others those that lie as evenly as can be.
+fn shown_threads(measured: &Measured) -> Vec<u32> {
+    const COLUMNS: usize = 8;
+    let all = &measured.threads;
+    let [.., last] = all[..] else { return Vec::new() };
+    if all.len() <= COLUMNS {
+        return all.clone();
+    }
+    let mut shown = vec![all[0], measured.most(), last];
+    shown.extend((1..COLUMNS - 2).map(|step| all[step * (all.len() - 1) / (COLUMNS - 2)]));
+    shown.sort_unstable();
+    shown.dedup();
+    shown
 }
 
 /// The command that runs the program with this lock alone replaced.
@@ -619,6 +646,16 @@ fn forecast_value(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_has_columns_for_eight_numbers_of_threads_at_most() {
+        let of = |threads: Vec<u32>, cores| {
+            shown_threads(&Measured { threads, ..super::super::tests::measured(Vec::new(), cores) })
+        };
+        assert_eq!(of(vec![1, 2, 4], 4), [1, 2, 4]);
+        let many = of((1..=12).collect(), 3);
+        assert!(many.len() <= 8 && many[0] == 1 && many.contains(&3) && many.contains(&12), "{many:?}");
+    }
 
     #[test]
     fn a_range_reads_as_what_it_is() {

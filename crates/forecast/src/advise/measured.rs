@@ -1,6 +1,7 @@
 //! What was measured of a program, unrecorded, and the folder that keeps it beside the program's profiles.
 
 use super::suspects::Suspect;
+use crate::folder::remove_all;
 use anyhow::{Context as _, ensure};
 use compare::comparison::describe;
 use compare::rounds::{LockRuns, Metric, Trial};
@@ -35,7 +36,7 @@ impl Case {
         Self {
             rates: runs.values.iter().map(|value| rate(better, (*value)?, work)).collect(),
             cores_busy: runs.cores_busy.clone(),
-            failure: runs.failure.map(describe),
+            failure: case.failure.clone().or_else(|| runs.failure.map(describe)),
             ..case.clone()
         }
     }
@@ -88,6 +89,14 @@ pub struct Measured {
     pub noise: Noise,
     /// Not all rounds were run, because of an interrupt.
     pub cut_short: bool,
+    /// All runs were to end after so long, s.
+    #[serde(default = "usual_time_limit_s")]
+    pub time_limit_s: f64,
+}
+
+/// The time limit of what was kept before it was kept itself: the one that is in force where none is given.
+fn usual_time_limit_s() -> f64 {
+    180.0
 }
 
 impl Measured {
@@ -180,6 +189,18 @@ impl Measured {
         runs(None).min(runs(Some(swap))) < statistics::LEAST_RUNS
     }
 
+    /// Whether there is any lock that was tried of which this is so.
+    pub(super) fn is_any_undecided(&self) -> bool {
+        let most = self.most();
+        self.cases.iter().any(|case| {
+            let swap = case.swap.as_ref().map(|(site, lock)| (site.as_str(), lock.as_str()));
+            case.threads == most
+                && case.failure.is_none()
+                && case.replaced
+                && swap.is_some_and(|swap| self.is_undecided(swap, most))
+        })
+    }
+
     /// The most threads that have a core each.
     #[must_use]
     pub fn most(&self) -> u32 {
@@ -219,10 +240,17 @@ impl Measured {
             file.display()
         );
         ensure!(
-            kept.command == asked.words() && kept.counted == asked.work_in_words(),
+            kept.command == asked.words(),
             "{} keeps what was measured of another command, `{}`: name another folder with -o",
             folder.display(),
             report::text::printable(&kept.command.join(" "))
+        );
+        ensure!(
+            kept.counted == asked.work_in_words(),
+            "{} keeps measurements of {}, and this asks for {}: name another folder with -o, or ask with the same --metric or --ops-regex",
+            folder.display(),
+            report::text::printable(&kept.counted),
+            report::text::printable(&asked.work_in_words())
         );
         ensure!(
             asked.usual_threads || kept.threads == asked.threads,
@@ -241,15 +269,7 @@ impl Measured {
 /// A file cannot be removed.
 pub fn forget(folder: &Path, threads: &[u32]) -> anyhow::Result<()> {
     let profiles = threads.iter().map(|&threads| profile_file(folder, threads));
-    for file in profiles.chain([Measured::file(folder)]) {
-        match std::fs::remove_file(&file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", file.display()));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    remove_all(profiles.chain([Measured::file(folder)]))
 }
 
 /// The profile on so many threads.

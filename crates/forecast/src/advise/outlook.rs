@@ -3,7 +3,9 @@
 use super::answer::{Checked, Finding};
 use super::measured::Measured;
 use super::{Asked, profiles};
-use crate::{Alternative, Forecast, MeasuredPoint, Question, Void, alternatives, forecast as answer};
+use crate::{
+    Alternative, Forecast, MeasuredPoint, Question, Void, alternatives, forecast as answer, powers_of_two,
+};
 use curve::Point;
 use report::Spread;
 use session::progress::Progress;
@@ -29,18 +31,13 @@ pub(super) fn forecast(
     progress: &dyn Progress,
 ) -> anyhow::Result<Result<Vec<Outlook>, Void>> {
     let (target, most) = (&asked.target, measured.most());
-    let cores = doublings(target.topology.cores());
+    let cores = powers_of_two(target.topology.cores());
     let tried = finding.rows.iter().filter(|row| row.failure.is_none());
     let locks: Vec<String> = tried.filter_map(|row| row.lock.clone()).collect();
     let known = finding.rows.iter().flat_map(|row| {
         let swap = row.lock.as_deref().map(|lock| (finding.suspect.name.as_str(), lock));
-        measured.medians(swap).into_iter().map(|point| MeasuredPoint {
-            lock: row.lock.clone(),
-            threads: point.cores,
-            rate: point.value,
-            low: point.low,
-            high: point.high,
-        })
+        let lock = row.lock.as_deref();
+        measured.medians(swap).into_iter().map(move |point| MeasuredPoint::of(lock, point))
     });
     let question = Question {
         profiles: profiles(&asked.folder, &measured.threads).into_iter().map(|(_, file)| file).collect(),
@@ -54,6 +51,7 @@ pub(super) fn forecast(
         site: Some(finding.suspect.name.clone()),
         seed: 1,
         what_if: None,
+        advice: false,
     };
     let forecast = match answer(&question, progress)? {
         Ok(forecast) => forecast,
@@ -79,11 +77,6 @@ pub(super) fn forecast(
 /// The alternatives of these names; no name is no alternative.
 fn candidates(locks: &[String]) -> anyhow::Result<Vec<Alternative>> {
     if locks.is_empty() { Ok(Vec::new()) } else { alternatives(locks) }
-}
-
-/// Powers of two up to so many cores, and these.
-fn doublings(cores: u32) -> Vec<u32> {
-    (0..).map(|power| 1 << power).take_while(|&count| count < cores).chain([cores]).collect()
 }
 
 /// A forecast is relative to one thread, the answer to the fewest that were measured.
@@ -127,12 +120,13 @@ pub(super) fn checked(
         stretch: measured.stretch,
         machine: asked.here.clone(),
         profiled_on: asked.here.clone(),
-        cores: doublings(most),
+        cores: powers_of_two(most),
         threads: Vec::new(),
         candidates: candidates(&locks)?,
         site: Some(finding.suspect.name.clone()),
         seed: 1,
         what_if: None,
+        advice: false,
     };
     let Ok(forecast) = answer(&question, progress)? else { return Ok(Vec::new()) };
     let rows = forecast.rows.iter().filter_map(|row| {

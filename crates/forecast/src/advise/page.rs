@@ -24,7 +24,9 @@ impl Advice {
                 Curve::new(name, Unit::Speedup, provenance).lock(name).with_points(points)
             };
             curves.push(curve(Provenance::Measured, row.measured.clone())?);
-            let last = row.measured.last().copied();
+            // Threads that share cores here do not on the target: the forecast goes on from those with a core each.
+            let own_core = row.measured.iter().rfind(|point| point.cores <= self.measured.cores);
+            let last = own_core.or(row.measured.last()).copied();
             let beyond = row
                 .forecast
                 .iter()
@@ -123,13 +125,11 @@ impl Finding {
             Column::text("verdict", "verdict"),
         ]);
         for row in &self.rows {
-            let last = row.measured.last().map_or(0, |point| point.cores);
             let measured = row.measured.iter().map(|point| (point, "measured"));
-            let beyond = row.forecast.iter().filter(|point| point.cores > last);
-            for (number, (point, source)) in
-                measured.chain(beyond.map(|point| (point, "forecast"))).enumerate()
-            {
-                let source = if row.unstable.contains(&point.cores) { "forecast, unstable" } else { source };
+            let forecast = row.forecast.iter().map(|point| (point, "forecast"));
+            for (number, (point, source)) in measured.chain(forecast).enumerate() {
+                let is_unstable = source == "forecast" && row.unstable.contains(&point.cores);
+                let source = if is_unstable { "forecast, unstable" } else { source };
                 let first = |cell: Cell| if number == 0 { cell } else { Cell::Missing };
                 table.row([
                     row.lock.as_deref().unwrap_or("as it is").into(),

@@ -4,6 +4,7 @@ use super::Plan;
 use super::blueprint::{Blueprint, own_lock};
 use super::stage::{Done, Draw, Stage};
 use crate::{Alternative, Conflicts};
+use compare::statistics;
 use curve::Point;
 use launch::support;
 use locks::catalogue;
@@ -219,7 +220,7 @@ fn rates(jobs: &[Job], variant: usize, threads: u32, end: End) -> Vec<f64> {
 }
 
 fn median(rates: &[f64]) -> f64 {
-    Point::of_runs(1, rates).map_or(0.0, |point| point.value)
+    statistics::spread(rates).map_or(0.0, |rates| rates.median)
 }
 
 /// A point relative to the baseline on one thread, each end of the ranges relative to the same end.

@@ -2,6 +2,7 @@
 //! without running the program again.
 
 use super::{Program, Setting, Throughput};
+use crate::folder::remove_all;
 use crate::question::MeasuredPoint;
 use anyhow::{Context as _, bail, ensure};
 use compare::calibrate::Placement;
@@ -48,12 +49,8 @@ pub(super) struct Measured {
 impl Measured {
     /// What was measured, relative to one thread of the baseline.
     pub(super) fn relative(&self) -> Vec<MeasuredPoint> {
-        let point = |(name, point): &(String, Point)| MeasuredPoint {
-            lock: (name != GLIBC).then(|| name.clone()),
-            threads: point.cores,
-            rate: point.value,
-            low: point.low,
-            high: point.high,
+        let point = |(name, point): &(String, Point)| {
+            MeasuredPoint::of(Some(name.as_str()).filter(|&name| name != GLIBC), *point)
         };
         self.points.iter().map(point).collect()
     }
@@ -96,15 +93,7 @@ impl Measured {
 
 /// Makes a folder forget what it has, before it is measured again.
 pub(super) fn forget(folder: &Path) -> anyhow::Result<()> {
-    for file in [Measured::file(folder), profile_file(folder, 1), profile_file(folder, 2)] {
-        match std::fs::remove_file(&file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                return Err(error).with_context(|| format!("cannot remove {}", file.display()));
-            }
-            _ => {}
-        }
-    }
-    Ok(())
+    remove_all([Measured::file(folder), profile_file(folder, 1), profile_file(folder, 2)])
 }
 
 /// Whether each of these programs has a folder of its own.

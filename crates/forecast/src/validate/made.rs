@@ -6,8 +6,9 @@
 
 use super::{From, Held};
 use crate::question::MeasuredPoint;
-use crate::simulated_program::{self, Blueprint, Plan, Run, Simulated, Stage};
+use crate::simulated_program::{self, Blueprint, Plan, Run, Simulated, SimulatedPoint, Stage};
 use crate::subject::{Besides, Subject};
+use curve::Point;
 use profile::{LockKind, ObjectKind};
 use session::progress::{Progress, Unwatched, Work};
 use std::path::Path;
@@ -142,14 +143,11 @@ fn described(program: &Blueprint) -> String {
 /// What the program did, as measurements.
 fn measured(did: &Simulated) -> Vec<MeasuredPoint> {
     let of_run = |run: &Run| {
-        let lock = run.name.clone();
-        let points = run.points.iter().map(move |point| MeasuredPoint {
-            lock: lock.clone(),
-            threads: point.threads,
-            rate: point.value,
-            low: point.low,
-            high: point.high,
-        });
+        let lock = run.name.as_deref();
+        let points =
+            run.points.iter().map(move |&SimulatedPoint { threads: cores, value, low, high, .. }| {
+                MeasuredPoint::of(lock, Point { cores, value, low, high })
+            });
         points.collect::<Vec<_>>()
     };
     did.runs.iter().flat_map(of_run).collect()

@@ -14,6 +14,7 @@ pub use made::{MadePrograms, simulated_programs};
 pub use page::{Judged, KEPT, Summary, page};
 pub use scores::{ENOUGH, From, Held, MEASURED, Scored, Scores, read_cases, scored, scores, write_cases};
 
+use crate::folder::profile_command;
 use crate::simulated_program::{self, Plan, Simulated, Stage};
 use crate::subject::{Besides, Subject};
 use anyhow::Context as _;
@@ -31,7 +32,6 @@ use session::progress::{Progress, Work};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 use topology::MachineFile;
 
@@ -146,8 +146,10 @@ fn profile_and_measure(
     if let Some(why) = record(program, setting, folder, 1)? {
         return Ok(Err(why));
     }
-    if setting.two {
-        record(program, setting, folder, 2)?;
+    if setting.two
+        && let Some(why) = record(program, setting, folder, 2)?
+    {
+        return Ok(Err(format!("on two threads, {why}")));
     }
     measured(program, setting, cores_used(program, setting)?, progress)
 }
@@ -162,7 +164,11 @@ fn held_against(
 ) -> anyhow::Result<Validated> {
     let tables = || {
         let one = table(folder, 1)?;
-        let two = if setting.two { table(folder, 2).ok() } else { None };
+        let of_two = || {
+            table(folder, 2)
+                .context("of two threads, nothing can be read: measure it with --two, or leave that out")
+        };
+        let two = setting.two.then(of_two).transpose()?;
         // The machine as it was meanwhile: nothing of the program's own is known of the measurement.
         simulated(program, setting, one, two, measured, progress)
     };
@@ -192,8 +198,8 @@ fn record(
     threads: u32,
 ) -> anyhow::Result<Option<String>> {
     let file = profile_file(folder, threads);
-    let mut command = Command::new(&setting.contend);
-    command.args(["profile", "--quiet", "--output"]).arg(&file).arg("--").args(program.words(threads));
+    let mut command = profile_command(&setting.contend, &file);
+    command.arg("--").args(program.words(threads));
     let trial = trial::run(command, setting.time_limit)?;
     if trial.end != compare::rounds::End::Exited(0) {
         let last = trial.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();

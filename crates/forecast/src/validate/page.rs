@@ -1,6 +1,6 @@
 //! Scores and rows, for a page and for a terminal.
 
-use super::scores::{From, Held, Scored, ScoredPoint, Scores, scored, scores};
+use super::scores::{ENOUGH, From, Held, Scored, ScoredPoint, Scores, scored, scores};
 use report::text;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -68,12 +68,27 @@ impl Summary {
         Self { programs: all.len(), judged: judged.collect() }
     }
 
+    /// Where the error of each program's forecasts is known from.
+    fn judged_by(&self) -> &'static str {
+        if self.programs < ENOUGH {
+            "The programs are too few to teach anything: the widths of the error and the calibration of its probabilities are what contend has \
+             learnt before from other programs"
+        } else {
+            "Each program is judged with itself left out: the widths of the error and the calibration of its probabilities come from all others"
+        }
+    }
+
     /// A table of scores, of all and by class, with the goals.
     #[must_use]
     pub fn scores(&self) -> String {
-        let mut shown = "| from | verdicts | Brier | decided | of those right | median error | in range | collapses near |\n\
-                         |---|--:|--:|--:|--:|--:|--:|--:|\n"
-            .to_owned();
+        let heads =
+            "from | verdicts | Brier | decided | of those right | median error | in range | collapses near";
+        self.scores_under(heads, |name, class| format!("{name}, {class}"))
+    }
+
+    /// The same under these heads, with names of the rows of a class.
+    fn scores_under(&self, heads: &str, class_name: impl Fn(&str, &str) -> String) -> String {
+        let mut shown = format!("| {heads} |\n|---|--:|--:|--:|--:|--:|--:|--:|\n");
         for Judged { from, forecasts, scores: all } in &self.judged {
             let name = from.name();
             let _ = writeln!(shown, "| {name} | {}", line(all));
@@ -91,7 +106,7 @@ impl Summary {
             );
             for class in classes(forecasts) {
                 let of_class = scores(forecasts.iter().filter(|one| one.class == class));
-                let _ = writeln!(shown, "| {name}, {class} | {}", line(&of_class));
+                let _ = writeln!(shown, "| {} | {}", class_name(name, class), line(&of_class));
             }
         }
         shown
@@ -100,9 +115,13 @@ impl Summary {
     /// How often what was said to be so likely came true, by tenths of the probability.
     #[must_use]
     pub fn reliability(&self) -> String {
-        let heads = self.judged.iter().map(|one| format!(" {}: verdicts | said | came |", one.from.name()));
+        self.reliability_under("probability of a collapse", "verdicts")
+    }
+
+    fn reliability_under(&self, first: &str, verdicts: &str) -> String {
+        let heads = self.judged.iter().map(|one| format!(" {}: {verdicts} | said | came |", one.from.name()));
         let rule = "--:|--:|--:|".repeat(self.judged.len());
-        let mut shown = format!("| probability of a collapse |{}\n|---|{rule}\n", heads.collect::<String>());
+        let mut shown = format!("| {first} |{}\n|---|{rule}\n", heads.collect::<String>());
         for tenth in 0..10 {
             let cells = self.judged.iter().map(|one| match one.scores.reliability.get(tenth) {
                 Some((count @ 1.., said, came)) => {
@@ -124,12 +143,14 @@ impl Summary {
 }
 
 impl Summary {
-    /// Scores and reliability for a terminal.
+    /// Scores and reliability for a terminal of 80 columns.
     #[must_use]
     pub fn terminal(&self) -> String {
         let is_rule = |line: &&str| !line.starts_with("|--");
         let aligned = |table: String| aligned(&table.lines().filter(is_rule).collect::<Vec<_>>());
-        format!("{}\n{}", aligned(self.scores()), aligned(self.reliability()))
+        let heads = "from | verdicts | Brier | decided | right | error | range | near";
+        let scores = self.scores_under(heads, |_, class| format!("- {class}"));
+        format!("{}\n{}", aligned(scores), aligned(self.reliability_under("collapse", "n")))
     }
 }
 
@@ -188,12 +209,12 @@ pub const KEPT: &str = "Nothing was run for it: the table holds what `contend va
 #[must_use]
 pub fn page(summary: &Summary, made_by: &str, preface: &str) -> String {
     let mut page = format!(
-        "# Forecasts against measurements\n\nMade by `{made_by}`. {preface}\n\nEach program is judged with itself left out: the widths of the error \
-         and the calibration of its probabilities come from all others. The constants of the error's form (its parts of level and tilt, what counts \
+        "# Forecasts against measurements\n\nMade by `{made_by}`. {preface}\n\n{}. The constants of the error's form (its parts of level and tilt, what counts \
          of a simulated range, where an error is cut off, how alike two locks are that err alike) are not left out: they are the same for all, and were set with the measured programs in \
          view, so that scores of other programs may be worse. A verdict is decided if its probability is at least 70 %. The Brier score is the mean square of the probability of a \
          collapse less what happened; always saying 50 % scores 0.25. The error is forecast over measured throughput, less one, without sign. A verdict that the measurements before it show already is not counted; its points beyond them are. Collapses \
          near: of those that were forecast and came, the share that came within a factor of 1.5 of the forecast number of threads.\n\n{}\n{}\n",
+        summary.judged_by(),
         summary.scores(),
         summary.reliability()
     );

@@ -6,6 +6,7 @@ use crate::simulated_program::{Run, Simulated, SimulatedPoint};
 use crate::uncertainty::{CALIBRATED, Calibration, Drawn, LEARNT, Learning, Widths};
 use crate::verdict::{Kind, outcome};
 use anyhow::{Context as _, ensure};
+use compare::statistics;
 use curve::Point;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -81,6 +82,9 @@ pub struct Scored {
     pub happened: String,
     /// The share of drawn curves that collapse.
     pub drawn: f64,
+    /// Whether what was measured before fixes the forecast, by which the probability is calibrated.
+    #[serde(skip)]
+    pub anchored: bool,
     /// The probability of a collapse.
     pub probability: f64,
     /// Whether it collapsed.
@@ -182,11 +186,9 @@ impl Held {
             row.points.iter().filter_map(|point| self.at(lock, point.threads)).collect();
         let points =
             row.points.iter().filter(|point| !point.measured && point.threads > 1).filter_map(|point| {
-                let forecast =
-                    Point { cores: point.threads, value: point.value, low: point.low, high: point.high };
                 Some(ScoredPoint {
                     threads: point.threads,
-                    forecast,
+                    forecast: Point::from(*point),
                     measured: self.at(lock, point.threads)?,
                 })
             });
@@ -209,6 +211,7 @@ impl Held {
             verdict: row.verdict.to_string(),
             happened,
             drawn: row.verdict.drawn,
+            anchored: row.verdict.anchored,
             probability: row.verdict.collapses,
             collapsed: kind == Kind::Collapses,
             collapse_at: (kind == Kind::Collapses
@@ -235,7 +238,7 @@ pub(crate) fn learn(all: &[&Held], froms: &[From]) -> (Widths, Calibration) {
     for &from in froms {
         let scored = all.iter().flat_map(|held| held.scored(from, (widths, Calibration::NONE)));
         drawn.extend(scored.filter(|one| !one.shown_before).map(|one| Drawn {
-            anchored: from != From::OneThread,
+            anchored: one.anchored,
             program: one.program,
             probability: one.drawn,
             collapsed: one.collapsed,
@@ -282,8 +285,7 @@ pub fn scores<'a>(all: impl IntoIterator<Item = &'a Scored>) -> Scores {
         f64::from(u8::from(f64::from(at.max(forecast)) <= NEAR * f64::from(at.min(forecast))))
     };
     let near: Vec<f64> = all.iter().filter_map(|one| one.collapse_at.as_ref()).map(near).collect();
-    let mut errors: Vec<f64> = points.iter().map(|point| point.error().abs()).collect();
-    errors.sort_by(f64::total_cmp);
+    let errors: Vec<f64> = points.iter().map(|point| point.error().abs()).collect();
     let reliability = (0..10).map(|tenth| {
         let of_tenth = |one: &&&Scored| ((10.0 * one.probability) as usize).min(9) == tenth;
         let of_tenth: Vec<&&Scored> = all.iter().filter(of_tenth).collect();
@@ -297,7 +299,7 @@ pub fn scores<'a>(all: impl IntoIterator<Item = &'a Scored>) -> Scores {
         decided: right.len() as f64 / all.len().max(1) as f64,
         right: mean(&right),
         points: points.len(),
-        median_error: errors.get(errors.len() / 2).copied().unwrap_or(0.0),
+        median_error: statistics::spread(&errors).map_or(0.0, |errors| errors.median),
         collapse_near: mean(&near),
         collapses: near.len(),
         in_range: points.iter().filter(|point| point.is_held()).count() as f64 / points.len().max(1) as f64,
@@ -470,6 +472,17 @@ mod tests {
             std::fs::write(&file, &page).unwrap();
         }
         assert!(std::fs::read_to_string(&file).unwrap() == page, "make it again: {RESCORED}");
+    }
+
+    #[test]
+    fn scores_fit_into_eighty_columns_and_say_what_judged_them() {
+        let all = measured();
+        let summary = Summary::of(&all, &From::MEASURED);
+        let shown = summary.terminal();
+        assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+        let few = Summary::of(&all[..2], &From::MEASURED);
+        assert!(page(&few, "x", "").contains("learnt before from other programs"));
+        assert!(page(&summary, "x", "").contains("judged with itself left out"));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How much time may go into what a stranger's program asks to be read.
 
-use rustix::time::{ClockId, clock_gettime};
+use crate::unreached::processor_time;
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub(super) struct Effort {
 impl Effort {
     /// From now on for so long.
     pub(super) fn begin(left: Duration) -> Self {
-        Self { until: used() + left, asked: Cell::new(0), is_over: Cell::new(left.is_zero()) }
+        Self { until: processor_time() + left, asked: Cell::new(0), is_over: Cell::new(left.is_zero()) }
     }
 
     /// Whether the time is over. The clock, which is a system call, is looked at each 64th time.
@@ -28,11 +28,6 @@ impl Effort {
 
     /// What is left of it.
     pub(super) fn left(&self) -> Duration {
-        self.until.saturating_sub(used())
+        self.until.saturating_sub(processor_time())
     }
-}
-
-fn used() -> Duration {
-    let now = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(now.tv_sec.cast_unsigned(), now.tv_nsec as u32)
 }

@@ -7,22 +7,21 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
 use perf_event_open_sys::{bindings, ioctls};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Resource, getrlimit, pidfd_open, setrlimit};
+use procfs::process::{Process, StatFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use kernel_locks::Missing;
-use kernel_locks::event::{Reorder, Timed};
-use kernel_locks::records::{Cursor, Record, Records, SAMPLE_TYPE, Sample};
-use kernel_locks::ring::Ring;
+use kernel_locks::event::Timed;
+use kernel_locks::records::{Cursor, Record, Sample};
+use kernel_locks::rings::{Rings, check, tracepoint_attributes};
 use kernel_locks::tracepoint::{Field, Tracefs};
-use kernel_locks::watch::{call, check, lost_by, now_ns, ring_bytes};
+use kernel_locks::{Missing, files, rings};
 
 /// Bytes that are kept of a stack, from its top: callers of a lock function are near, and more costs the program more.
-const STACK_BYTES: u32 = 2048;
+pub(super) const STACK_BYTES: u32 = 2048;
 
 /// Bytes of a ring buffer on a machine with few cores: with its stack, an event takes twenty times what others do.
 const LARGEST_RING: usize = 16 << 20;
@@ -111,20 +110,16 @@ struct Layout {
 
 impl Layout {
     fn of(tracefs: &Tracefs) -> Result<Self, Missing> {
-        let (enter, enter_path) = tracefs.tracepoint("syscalls:sys_enter_futex")?;
-        let (exit, exit_path) = tracefs.tracepoint("syscalls:sys_exit_futex")?;
-        let of_enter =
-            |name| enter.number(name).map_err(|what| Missing::Format { path: enter_path.clone(), what });
-        let of_exit =
-            |name| exit.number(name).map_err(|what| Missing::Format { path: exit_path.clone(), what });
+        let enter = tracefs.tracepoint("syscalls:sys_enter_futex")?;
+        let exit = tracefs.tracepoint("syscalls:sys_exit_futex")?;
         Ok(Self {
-            enter: enter.id,
-            exit: exit.id,
-            kind: of_enter("common_type")?, // a common field: it lies at one place in all events
-            word: of_enter("uaddr")?,
-            operation: of_enter("op")?,
-            value: of_enter("val")?,
-            result: of_exit("ret")?,
+            enter: enter.id(),
+            exit: exit.id(),
+            kind: enter.number("common_type")?, // a common field: it lies at one place in all events
+            word: enter.number("uaddr")?,
+            operation: enter.number("op")?,
+            value: enter.number("val")?,
+            result: exit.number("ret")?,
         })
     }
 
@@ -147,16 +142,10 @@ impl Layout {
     }
 }
 
-/// Whether a process is a thread of the kernel, by the flags of its `stat`, the seventh field behind the name.
+/// Whether a process is a thread of the kernel.
 fn is_of_kernel(pid: u32) -> bool {
-    const PF_KTHREAD: u32 = 0x0020_0000;
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
-    fields
-        .split(' ')
-        .nth(6)
-        .and_then(|flags| flags.parse().ok())
-        .is_some_and(|flags: u32| flags & PF_KTHREAD != 0)
+    let stat = Process::new(pid.cast_signed()).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.flags & StatFlags::PF_KTHREAD.bits() != 0)
 }
 
 /// Reads what `PERF_SAMPLE_REGS_USER` and `PERF_SAMPLE_STACK_USER` add to a sample.
@@ -181,31 +170,15 @@ fn user_stack(rest: &[u8]) -> Option<UserStack> {
     Some(UserStack { instruction, pointer, frame, link, bytes })
 }
 
-/// A core that is watched: its ring buffer, and the event that it belongs to. That one counts nothing, and outlives the threads
-/// whose events write into the ring.
-#[derive(Debug)]
-struct Core {
-    number: usize,
-    event: OwnedFd,
-    ring: Ring,
-}
-
 /// The futex calls of a process, as they are told.
 #[derive(Debug)]
 pub(crate) struct FutexWatch {
     pid: u32,
     process: OwnedFd,
     layout: Layout,
-    cores: Vec<Core>,
-    events: Vec<OwnedFd>,
-    /// What was read of one ring.
-    bytes: Vec<u8>,
-    reorder: Reorder<FutexEvent>,
-    lost: u64,
+    rings: Rings<FutexEvent>,
     /// When the process began another program, whose addresses are others.
     replaced_ns: Option<u64>,
-    /// When the last reading of the rings began: whatever happened before has been read.
-    read_until_ns: u64,
 }
 
 impl FutexWatch {
@@ -230,24 +203,12 @@ impl FutexWatch {
             return Err(Missing::KernelThread(pid));
         }
         let layout = Layout::of(tracefs)?;
-        let cores = open_cores()?;
-        let mut watch = Self {
-            pid,
-            process,
-            layout,
-            cores,
-            events: Vec::new(),
-            bytes: Vec::new(),
-            reorder: Reorder::default(),
-            lost: 0,
-            replaced_ns: None,
-            read_until_ns: 0,
-        };
+        let cores = rings::configured_cores();
+        files::allow(3 * cores, || "a thread".to_owned(), cores)?;
+        let rings = Rings::open(LARGEST_RING)?;
+        let mut watch = Self { pid, process, layout, rings, replaced_ns: None };
         watch.open_threads()?;
-        for event in &watch.events {
-            // SAFETY: the descriptor is an open event.
-            check(unsafe { ioctls::ENABLE(event.as_raw_fd(), 0) }).map_err(Missing::by)?;
-        }
+        watch.rings.enable().map_err(Missing::by)?;
         Ok(watch)
     }
 
@@ -259,9 +220,10 @@ impl FutexWatch {
             let mut fresh = threads(self.pid)?;
             fresh.retain(|&tid| known.insert(tid));
             if fresh.is_empty() {
-                return if self.events.is_empty() { Err(Missing::Process(self.pid)) } else { Ok(()) };
+                return if self.rings.is_empty() { Err(Missing::Process(self.pid)) } else { Ok(()) };
             }
-            allow_files(known.len(), self.cores.len())?;
+            let (threads, cores) = (known.len(), self.rings.cores());
+            files::allow((2 * threads + 1) * cores, || format!("{threads} threads"), cores)?;
             for tid in fresh {
                 match self.open_thread(tid) {
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {} // it has ended
@@ -275,28 +237,15 @@ impl FutexWatch {
     }
 
     fn open_thread(&mut self, tid: u32) -> io::Result<()> {
-        for core in &self.cores {
-            for waits in [true, false] {
-                let event = open(&self.layout, waits, tid, core.number)?;
-                // SAFETY: both descriptors are open events.
-                check(unsafe { ioctls::SET_OUTPUT(event.as_raw_fd(), core.event.as_raw_fd()) })?;
-                self.events.push(event);
-            }
-        }
-        Ok(())
+        let Self { layout, rings, .. } = self;
+        [true, false].into_iter().try_for_each(|waits| rings.add(|core| open(layout, waits, tid, core)))
     }
 
     /// Sleeps until a buffer is filling up or the process ends, but no longer than this. Whether the process still runs the program
     /// that was attached to.
     pub(crate) fn sleep(&self, longest: Duration) -> bool {
-        let mut files: Vec<_> =
-            self.cores.iter().map(|core| PollFd::new(&core.event, PollFlags::IN)).collect();
-        files.push(PollFd::new(&self.process, PollFlags::IN));
-        let timeout =
-            Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: i64::from(longest.subsec_nanos()) };
-        let waited = poll(&mut files, Some(&timeout)); // interrupted, it is over
-        let ended = waited.is_ok() && files.last().is_some_and(|process| !process.revents().is_empty());
-        !ended && self.replaced_ns.is_none()
+        let has_ended = self.rings.sleep(longest, Some(self.process.as_fd()));
+        !has_ended && self.replaced_ns.is_none()
     }
 
     /// Whether the process has begun another program by exec. Its calls are not handed out.
@@ -304,129 +253,55 @@ impl FutexWatch {
         self.replaced_ns.is_some()
     }
 
-    /// Reads the buffers, and hands out the calls since the last time but one, in order: what happened later on one core may not be in
-    /// order with the others yet.
+    /// Reads the buffers, and hands out the calls since the last time but one, in order.
     pub(crate) fn drain(&mut self, take: impl FnMut(FutexEvent)) {
-        let begun_ns = now_ns();
-        self.read_rings();
-        let settled_ns = std::mem::replace(&mut self.read_until_ns, begun_ns);
-        self.hand_out(settled_ns, take);
+        let Self { pid, layout, rings, replaced_ns, .. } = self;
+        let events = rings.drain(|record| event_of(layout, *pid, &record, replaced_ns));
+        let end_ns = replaced_ns.unwrap_or(u64::MAX);
+        events.filter(|event| event.time_ns < end_ns).for_each(take);
     }
 
     /// Ends the watch, and hands out the rest.
     ///
     /// Returns how many events found no space in a buffer.
     pub(crate) fn finish(mut self, take: impl FnMut(FutexEvent)) -> u64 {
-        for event in &self.events {
-            // SAFETY: the descriptor is an open event; at worst it goes on.
-            unsafe { ioctls::DISABLE(event.as_raw_fd(), 0) };
-        }
-        self.read_rings();
-        self.hand_out(u64::MAX, take);
-        // The buffers tell of a loss when the next event finds space.
-        let told: u64 = self.events.iter().map(lost_by).sum();
-        self.lost.max(told)
+        let Self { pid, layout, rings, replaced_ns, .. } = &mut self;
+        let events = rings.finish(|record| event_of(layout, *pid, &record, replaced_ns));
+        let end_ns = replaced_ns.unwrap_or(u64::MAX);
+        events.filter(|event| event.time_ns < end_ns).for_each(take);
+        self.rings.lost()
     }
+}
 
-    fn read_rings(&mut self) {
-        for core in &mut self.cores {
-            self.bytes.clear();
-            core.ring.drain(&mut self.bytes);
-            for record in Records(&self.bytes) {
-                match record {
-                    Ok(Record::Sample(sample)) if sample.pid == self.pid => {
-                        self.layout.event(&sample).into_iter().for_each(|event| self.reorder.push(event));
-                    }
-                    Ok(Record::Lost(count)) => self.lost += count,
-                    Ok(Record::Exec(time_ns)) => drop(self.replaced_ns.get_or_insert(time_ns)),
-                    Ok(Record::Sample(_) | Record::Other) | Err(_) => {}
-                }
-            }
+/// The event of a record; one that tells that the process began another program is noted.
+fn event_of(
+    layout: &Layout,
+    pid: u32,
+    record: &Record<'_>,
+    replaced_ns: &mut Option<u64>,
+) -> Option<FutexEvent> {
+    match record {
+        Record::Sample(sample) if sample.pid == pid => layout.event(sample),
+        Record::Exec(time_ns) => {
+            replaced_ns.get_or_insert(*time_ns);
+            None
         }
-    }
-
-    fn hand_out(&mut self, until_ns: u64, take: impl FnMut(FutexEvent)) {
-        let end_ns = self.replaced_ns.unwrap_or(u64::MAX);
-        self.reorder.until(until_ns).filter(|event| event.time_ns < end_ns).for_each(take);
+        _ => None,
     }
 }
 
 /// The threads of a process, by their identifiers.
-fn threads(pid: u32) -> Result<Vec<u32>, Missing> {
+pub(super) fn threads(pid: u32) -> Result<Vec<u32>, Missing> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Missing::Process(pid))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// Lets this process have as many open files as the events are, if it may.
-fn allow_files(threads: usize, cores: usize) -> Result<(), Missing> {
-    /// Files that the rest of this process may have open.
-    const OTHERS: usize = 256;
-    let files = threads * cores * 2 + cores + OTHERS;
-    let mut limit = getrlimit(Resource::Nofile);
-    if limit.current.is_some_and(|current| current < files as u64) {
-        if let Some(limit) = limit.maximum.filter(|&maximum| maximum < files as u64) {
-            return Err(Missing::Files { threads, cores, files, limit });
-        }
-        limit.current = limit.maximum;
-        // Refused, the events tell how many files there may be.
-        let _ = setrlimit(Resource::Nofile, limit);
-    }
-    Ok(())
-}
-
-/// A ring buffer for each core that is online.
-fn open_cores() -> Result<Vec<Core>, Missing> {
-    // SAFETY: the call takes no pointers.
-    let all = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize;
-    let bytes = ring_bytes(all, LARGEST_RING);
-    let mut cores = Vec::new();
-    for number in 0..all {
-        let mut attributes = bindings::perf_event_attr {
-            type_: bindings::PERF_TYPE_SOFTWARE,
-            config: u64::from(bindings::PERF_COUNT_SW_DUMMY),
-            ..plain_attributes()
-        };
-        attributes.__bindgen_anon_2.wakeup_watermark = (bytes / 4) as u32;
-        attributes.set_watermark(1);
-        attributes.set_exclude_kernel(1); // so that it needs no permission
-        let event = match call(&mut attributes, 0, number) {
-            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => continue, // offline
-            event => event.map_err(Missing::by)?,
-        };
-        let ring = Ring::map(event.as_fd(), bytes).map_err(Missing::Rings)?;
-        cores.push(Core { number, event, ring });
-    }
-    Ok(cores)
-}
-
-/// What all events of the watch have in common: one clock, without which they could not share a buffer.
-fn plain_attributes() -> bindings::perf_event_attr {
-    let mut attributes = bindings::perf_event_attr {
-        size: size_of::<bindings::perf_event_attr>() as u32,
-        sample_type: SAMPLE_TYPE,
-        clockid: libc::CLOCK_MONOTONIC,
-        ..Default::default()
-    };
-    attributes.set_use_clockid(1);
-    attributes.set_sample_id_all(1);
-    attributes.set_disabled(1);
-    attributes
-}
-
 /// Opens one of the tracepoints on a thread and a core: the enters of calls that wait, or all exits.
 fn open(layout: &Layout, waits: bool, tid: u32, core: usize) -> io::Result<OwnedFd> {
-    let mut attributes = bindings::perf_event_attr {
-        type_: bindings::PERF_TYPE_TRACEPOINT,
-        config: if waits { layout.enter } else { layout.exit },
-        read_format: u64::from(bindings::PERF_FORMAT_LOST),
-        ..plain_attributes()
-    };
-    attributes.__bindgen_anon_1.sample_period = 1;
+    // Without a call chain: frame pointers do not lead out of the C library.
+    let mut attributes = tracepoint_attributes(if waits { layout.enter } else { layout.exit });
     attributes.set_inherit(1);
     attributes.set_inherit_thread(1);
-    // Samples have a call chain, which is empty: frame pointers do not lead out of the C library.
-    attributes.set_exclude_callchain_user(1);
-    attributes.set_exclude_callchain_kernel(1);
     if waits {
         attributes.sample_type |=
             u64::from(bindings::PERF_SAMPLE_REGS_USER | bindings::PERF_SAMPLE_STACK_USER);
@@ -435,20 +310,7 @@ fn open(layout: &Layout, waits: bool, tid: u32, core: usize) -> io::Result<Owned
         attributes.set_comm(1);
         attributes.set_comm_exec(1);
     }
-    let thread = tid.cast_signed();
-    let invalid = |opened: &io::Result<_>| {
-        opened.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EINVAL))
-    };
-    let mut opened = call(&mut attributes, thread, core);
-    if invalid(&opened) {
-        attributes.read_format = 0; // before Linux 6.0
-        opened = call(&mut attributes, thread, core);
-    }
-    if invalid(&opened) {
-        attributes.set_inherit_thread(0); // before Linux 5.13: calls of children come too, and are left out
-        opened = call(&mut attributes, thread, core);
-    }
-    let event = opened?;
+    let event = rings::open(attributes, tid.cast_signed(), core)?;
     if waits {
         let filter = std::ffi::CString::new(filter()).expect("no zero");
         // SAFETY: the descriptor is an open event, and the text ends with a zero.
@@ -469,6 +331,7 @@ mod tests {
     use super::*;
     use kernel_locks::made::sample;
     use kernel_locks::made::write_format;
+    use kernel_locks::records::Records;
 
     /// The layout of Linux 5 and 6 on machines of 64 bits.
     fn layout(directory: &std::path::Path) -> Result<Layout, Missing> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::futex::{Enter, FutexCall, FutexEvent};
 
 /// What the word of glibc's and Rust's mutexes holds while a thread waits: a release from it always calls futex(2).
-const CONTENDED: u32 = 2;
+pub(super) const CONTENDED: u32 = 2;
 
 /// A wait of a thread, or the calls of one that could not acquire a lock at once.
 #[derive(Debug, Clone, PartialEq, Eq)]

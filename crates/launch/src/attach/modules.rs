@@ -1,7 +1,7 @@
 //! The files that another process has mapped: unwinding its stacks by them, and finding the functions that wait.
 
 use super::effort::Effort;
-use super::futex::{Enter, UserStack};
+use super::futex::{Enter, STACK_BYTES, UserStack};
 use super::objects::{Function, Memory};
 use super::unwinding;
 use framehop::{
@@ -415,8 +415,6 @@ impl<'a> MapsLine<'a> {
 
 /// The call of futex(2) that a thread is asleep in, as `/proc` tells it: the word, and where it came from.
 pub(super) fn asleep(pid: u32, tid: u32, memory: &Memory) -> Option<Enter> {
-    /// Bytes that are read of a stack, from its top.
-    const STACK: usize = 2048;
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let mut words = text.split_whitespace();
     if words.next()?.parse::<i64>().ok()? != libc::SYS_futex {
@@ -425,7 +423,7 @@ pub(super) fn asleep(pid: u32, tid: u32, memory: &Memory) -> Option<Enter> {
     let numbers: Vec<u64> =
         words.map_while(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok()).collect();
     let &[word, operation, value, _, _, _, pointer, instruction] = numbers.as_slice() else { return None };
-    let bytes = memory.bytes(pointer, STACK).into();
+    let bytes = memory.bytes(pointer, STACK_BYTES as usize).into();
     let stack = UserStack { instruction, pointer, frame: 0, link: 0, bytes };
     Some(Enter { word, operation: operation as u32, value: value as u32, stack: Some(stack) })
 }

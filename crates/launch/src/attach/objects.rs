@@ -1,6 +1,7 @@
 //! What a thread waits for: told by the functions that the wait was made in, or else by what lies around the futex.
 
 use super::futex::{Enter, PRIVATE};
+use super::futex_waits::CONTENDED;
 use profile::{LockKind, ObjectKind};
 use pthread::object::{mutex, rwlock};
 use std::fs::File;
@@ -148,11 +149,10 @@ const KINDS: u32 = 0x3ff;
 /// More threads than have a mutex at a time.
 const MANY: u32 = 1 << 20;
 
-/// The operation by which glibc's mutexes wait, and what they hold then.
+/// The operation by which glibc's mutexes wait.
 const WAIT: u32 = 0;
 /// That by which glibc waits with a time, or where a wait can be cancelled.
 const WAIT_BITSET: u32 = 9;
-const CONTENDED: u32 = 2;
 
 /// Where glibc's condition variables have the two words that threads sleep on, and their reference count, of which a waiter has 8;
 /// bytes from the start. First as glibc 2.25 to 2.40 have it, then as later ones do.

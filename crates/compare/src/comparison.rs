@@ -296,12 +296,15 @@ impl Compared<'_> {
             let runs_well = row.failure.is_none() && !self.touched_nothing(number);
             runs_well && self.verdict(row) == Some(Verdict::Better)
         });
-        let gains = better.filter_map(|(_, row)| {
-            Some((row, ratios(&self.rows[0].values, &row.values, self.asked.metric.better())?))
+        let gains = better.filter_map(|(number, row)| {
+            Some((number, ratios(&self.rows[0].values, &row.values, self.asked.metric.better())?))
         });
-        let (row, gain) = gains.max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
+        let (number, gain) = gains.max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
+        let row = &self.rows[number];
+        let has_readers =
+            self.swapped[number].as_ref().is_some_and(|all| all.of(ObjectKind::Rwlock).swapped > 0);
         let good = locks::catalogue::find(&row.lock)
-            .map_or(String::new(), |lock| format!(" For good: {}.", names::types_of(lock)));
+            .map_or(String::new(), |lock| format!(" For good: {}.", names::types_of(lock, has_readers)));
         Some(format!(
             "What to do: `{}`, which gives {} times ({} to {}) what glibc does. Use it: contend run --lock {} -- {}.{good}",
             text::printable(&row.lock),

@@ -117,7 +117,7 @@ impl Metric {
 pub struct LockRuns {
     /// Its name.
     pub lock: String,
-    /// The metric, by round; none from the round on in which it failed.
+    /// The metric, by round; none where it was not run, and from the round on in which it failed.
     pub values: Vec<Option<f64>>,
     /// CPU time over elapsed time of the runs that ended well: how many cores the program kept busy.
     pub cores_busy: Vec<f64>,
@@ -128,7 +128,8 @@ pub struct LockRuns {
 }
 
 impl LockRuns {
-    fn new(lock: &str) -> Self {
+    /// No run yet.
+    pub fn new(lock: &str) -> Self {
         Self {
             lock: lock.to_owned(),
             values: Vec::new(),
@@ -193,10 +194,11 @@ pub fn measure(
     metric: &Metric,
     run: impl FnMut(usize, usize) -> anyhow::Result<Option<Trial>>,
 ) -> anyhow::Result<Vec<LockRuns>> {
-    measure_until(locks, rounds, metric, run, |_| false)
+    measure_until(locks, rounds, metric, |_, _, _| true, run, |_| false)
 }
 
-/// As [`measure`], but ends after the first round with which there is `enough`.
+/// As [`measure`], but ends after the first round with which there is `enough`, and leaves out of a round what is not `needed`: by what
+/// was found, the lock's number and the round.
 ///
 /// # Errors
 ///
@@ -205,14 +207,16 @@ pub fn measure_until(
     locks: &[String],
     rounds: usize,
     metric: &Metric,
+    needed: impl Fn(&[LockRuns], usize, usize) -> bool,
     mut run: impl FnMut(usize, usize) -> anyhow::Result<Option<Trial>>,
     mut enough: impl FnMut(&[LockRuns]) -> bool,
 ) -> anyhow::Result<Vec<LockRuns>> {
     let mut rows: Vec<_> = locks.iter().map(|lock| LockRuns::new(lock)).collect();
     for round in 0..=rounds {
         for number in order(locks.len(), round) {
+            let is_needed = needed(&rows, number, round);
             let row = &mut rows[number];
-            if row.failure.is_none() {
+            if row.failure.is_none() && is_needed {
                 let Some(trial) = run(number, round)? else { return Ok(rows) };
                 row.add(round, &trial, metric);
             }

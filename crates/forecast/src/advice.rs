@@ -11,7 +11,7 @@ use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
 use report::text;
 use session::ensure_usage;
-use session::names::types_in_place;
+use session::names::types_of;
 use session::usage::UsageError;
 use std::collections::BTreeMap;
 use topology::Range;
@@ -51,7 +51,7 @@ pub(crate) fn how_to_swap(site: &str, kind: LockKind) -> BTreeMap<String, String
         }
     };
     let has_readers = !matches!(kind, LockKind::Object(ObjectKind::Mutex | ObjectKind::Spin));
-    let how = |lock: &Lock| format!("{} For good: {}.", trial(lock), types_in_place(lock, has_readers));
+    let how = |lock: &Lock| format!("{} For good: {}.", trial(lock), types_of(lock, has_readers));
     LOCKS.iter().map(|lock| (lock.name.to_owned(), how(lock))).collect()
 }
 

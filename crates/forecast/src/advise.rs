@@ -76,6 +76,8 @@ pub enum Counted {
 /// Rounds in which every case runs once: enough for the statistics, and where chance does not decide even then.
 const LEAST_ROUNDS: usize = statistics::LEAST_RUNS;
 const MOST_ROUNDS: usize = 12;
+/// Rounds of runs on other numbers of threads than the one on which it is decided what helps: enough for a median.
+const ROUNDS_BESIDE: usize = 3;
 
 /// A profile that something disturbed is taken so often.
 const TRIES: usize = 3;
@@ -390,17 +392,23 @@ fn rounds(
     }
     let labels: Vec<String> = cases.iter().map(Case::label).collect();
     let limit = || run_limit(longest, asked.time_limit.saturating_sub(begun.elapsed()));
-    let steps = progress.start(Work::Runs { later: Duration::ZERO }, cases.len() * (LEAST_ROUNDS + 1));
-    let watch = Watch::start();
-    let started = Instant::now();
     let most = measured.most();
+    let better = asked.metric().better();
+    let needed =
+        |rows: &[LockRuns], number: usize, round: usize| is_needed(&cases, rows, number, round, most, better);
+    let runs_in =
+        |rows: &[LockRuns], round| (0..cases.len()).filter(|&number| needed(rows, number, round)).count();
+    let runs = (0..=LEAST_ROUNDS).map(|round| runs_in(&[], round)).sum();
+    let steps = progress.start(Work::Runs { later: Duration::ZERO }, runs);
+    let watch = Watch::start();
+    let round_began = std::cell::Cell::new(Instant::now());
     let found = std::cell::RefCell::new(vec![true; cases.len()]);
     let mut hung = Hung::default();
-    let better = asked.metric().better();
     let runs = measure_until(
         &labels,
         MOST_ROUNDS,
         &asked.metric(),
+        needed,
         |number, round| {
             // What is out of time leaves the rounds that are finished, and one at least.
             let late = round > 1 && begun.elapsed() + longest > asked.time_limit;
@@ -414,17 +422,25 @@ fn rounds(
             steps.begin(&labels[number]);
             let (trial, replaced) = asked.run(&cases[number], limit())?;
             hung.note(&cases[number], &trial);
+            if interrupt::came() {
+                return Ok(None);
+            }
+            if round == 0 {
+                round_began.set(Instant::now());
+            }
             found.borrow_mut()[number] = replaced;
             steps.done();
-            Ok((!interrupt::came()).then_some(trial))
+            Ok(Some(trial))
         },
         |rows| {
-            let round = started.elapsed() / (rows[0].values.len() as u32 + 1);
-            let finished = rows[0].values.len() >= LEAST_ROUNDS;
+            let round = rows[0].values.len();
+            let [these, next] = [round, round + 1].map(|round| runs_in(rows, round));
+            let took = round_began.get().elapsed().mul_f64(next as f64 / these as f64);
+            round_began.set(Instant::now());
             let decided = |number: usize| is_decided(&cases, rows, number, better);
             let at_most = |number: &usize| cases[*number].threads == most;
-            finished && (0..rows.len()).filter(at_most).all(decided)
-                || begun.elapsed() + round > asked.time_limit
+            round >= LEAST_ROUNDS && (0..rows.len()).filter(at_most).all(decided)
+                || begun.elapsed() + took > asked.time_limit
         },
     )?;
     drop(steps);
@@ -486,6 +502,25 @@ impl Hung {
 }
 
 /// Whether chance no longer explains how a case differs from the program as it is, or there is nothing to decide.
+/// Whether a case is run in a round, by what the rounds before it found. All that cost time are on the most threads that have a core
+/// each, where it is decided what helps: of those the ones that are not decided, and the program as it is.
+fn is_needed(
+    cases: &[Case],
+    rows: &[LockRuns],
+    number: usize,
+    round: usize,
+    most: u32,
+    better: Better,
+) -> bool {
+    let Case { swap, threads, .. } = &cases[number];
+    match round {
+        0 => *threads == most || swap.is_none(),
+        _ if round <= ROUNDS_BESIDE => true,
+        _ if round <= LEAST_ROUNDS => *threads == most,
+        _ => *threads == most && (swap.is_none() || !is_decided(cases, rows, number, better)),
+    }
+}
+
 fn is_decided(cases: &[Case], rows: &[LockRuns], number: usize, better: Better) -> bool {
     let own = cases.iter().position(|own| own.swap.is_none() && own.threads == cases[number].threads);
     let Some(own) = own.filter(|&own| own != number) else { return true };
@@ -560,6 +595,26 @@ mod tests {
 
     fn swap(lock: &str) -> Option<(&str, &str)> {
         Some(("TABLE", lock))
+    }
+
+    #[test]
+    fn rounds_are_made_where_they_decide() {
+        let cases: Vec<Case> = [None, swap("mcs"), swap("rw")]
+            .into_iter()
+            .flat_map(|swap| [1, 2].map(|threads| case(swap, threads, &[])))
+            .collect();
+        // Of each: as it is on one thread and on two, then mcs, which is decided, and rw, which is not.
+        let rows: Vec<LockRuns> = [1.0, 0.4, 1.0, 0.1, 1.0, 0.4]
+            .map(|rate| LockRuns { values: vec![Some(rate); LEAST_ROUNDS], ..LockRuns::new("") })
+            .into();
+        let run = |round| -> Vec<usize> {
+            let needed = |&number: &usize| is_needed(&cases, &rows, number, round, 2, Better::Higher);
+            (0..cases.len()).filter(needed).collect()
+        };
+        assert_eq!(run(0), [0, 1, 3, 5]);
+        assert_eq!(run(ROUNDS_BESIDE), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(run(LEAST_ROUNDS), [1, 3, 5]);
+        assert_eq!(run(LEAST_ROUNDS + 1), [1, 5]);
     }
 
     /// A lock that halves two threads' work, one that does not, and one under which the program hangs.

@@ -17,6 +17,7 @@ use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use session::signals;
 
@@ -199,9 +200,14 @@ fn passed_on() -> signals::Set {
 }
 
 fn pass_signals_on(alive: &Mutex<Option<libc::pid_t>>) {
+    /// What comes so soon after the same signal is a part of it: whoever sends one to a group may send one to the launcher, too.
+    const TOGETHER: Duration = Duration::from_millis(100);
     let set = passed_on();
+    let mut last: Option<(libc::c_int, Instant)> = None;
     loop {
         let Some((signal, sender)) = set.wait() else { continue };
+        let again = last.is_some_and(|(before, at)| before == signal && at.elapsed() < TOGETHER);
+        last = Some((signal, Instant::now()));
         let alive = alive.lock().expect("nobody panics with it");
         match *alive {
             Some(program)
@@ -215,7 +221,9 @@ fn pass_signals_on(alive: &Mutex<Option<libc::pid_t>>) {
                 unsafe { libc::kill(program, signal) };
             }
             // SAFETY: the program has ended, so this is for the launcher.
-            None if ![libc::SIGCONT, libc::SIGWINCH].contains(&signal) => unsafe { signals::die_of(signal) },
+            None if !again && ![libc::SIGCONT, libc::SIGWINCH].contains(&signal) => unsafe {
+                signals::die_of(signal)
+            },
             _ => {}
         }
     }

@@ -98,13 +98,9 @@ pub fn simulated_lock(name: &str) -> Result<&'static Lock, String> {
     })
 }
 
-/// The types that put a lock into a program for good, in the three languages.
-pub fn types_of(lock: &Lock) -> String {
-    types_in_place(lock, lock.shared)
-}
-
-/// The same in the place of a reader-writer lock if it `has_readers`, else of a mutex.
-pub fn types_in_place(lock: &Lock, has_readers: bool) -> String {
+/// The types that put a lock into a program for good, in the three languages: in the place of a reader-writer lock if it `has_readers`,
+/// else of a mutex.
+pub fn types_of(lock: &Lock, has_readers: bool) -> String {
     let of_rust: String =
         lock.name.split('-').map(|part| part[..1].to_ascii_uppercase() + &part[1..]).collect();
     let (guard, of_c) =
@@ -155,12 +151,12 @@ mod tests {
     #[test]
     fn the_types_of_a_lock_are_named_as_they_are() {
         assert_eq!(
-            types_of(lock("rw-queued").unwrap()),
+            types_of(lock("rw-queued").unwrap(), true),
             "RwLock<T, RwQueued> in Rust, contend_rw_queued_t in C, contend::rw_queued in C++"
         );
-        assert!(types_of(lock("k42").unwrap()).starts_with("Mutex<T, K42> in Rust"));
-        assert!(types_in_place(lock("adaptive").unwrap(), false).starts_with("Mutex<T, Adaptive> in Rust"));
-        assert!(types_in_place(lock("adaptive").unwrap(), true).starts_with("RwLock<T, Adaptive> in Rust"));
+        assert!(types_of(lock("k42").unwrap(), false).starts_with("Mutex<T, K42> in Rust"));
+        assert!(types_of(lock("adaptive").unwrap(), false).starts_with("Mutex<T, Adaptive> in Rust"));
+        assert!(types_of(lock("adaptive").unwrap(), true).starts_with("RwLock<T, Adaptive> in Rust"));
     }
 
     #[test]

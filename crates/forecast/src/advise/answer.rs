@@ -11,7 +11,7 @@ use launch::program::Program;
 use profile::ObjectKind;
 use report::{Screen, Spread, text};
 use serde::Serialize;
-use session::names::{self, types_in_place};
+use session::names::{self, types_of};
 use session::progress::Progress;
 use std::fmt::Write as _;
 use std::iter;
@@ -571,7 +571,7 @@ impl Finding {
         };
         if let Ok(lock) = names::lock(lock) {
             let has_readers = self.suspect.kind == ObjectKind::Rwlock;
-            let _ = writeln!(said, "Keep: {}.", types_in_place(lock, has_readers));
+            let _ = writeln!(said, "Keep: {}.", types_of(lock, has_readers));
         }
         said
     }

@@ -287,7 +287,8 @@ impl Patience for Sleeping {
     fn pause_between(round: &mut Round) {
         if !Self::spin_or_yield(round) {
             let ns = FIRST_SLEEP_NS << round.bounded_sleeps.min(SLEEP_DOUBLINGS);
-            let ns = round.deadline.map_or(ns, |end| ns.min(end.at_ns.saturating_sub(futex::clock_ns(end.clock))));
+            let ns =
+                round.deadline.map_or(ns, |end| ns.min(end.at_ns.saturating_sub(futex::clock_ns(end.clock))));
             futex::sleep(if round.cancellable { ns.min(futex::CANCEL_CHECK_NS) } else { ns });
             round.bounded_sleeps += 1;
         }

@@ -153,7 +153,7 @@ fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<regimes::Regimes> {
         .map(|(path, picture)| anyhow::Ok((OutputFile::at(path)?, OutputFile::at(picture)?)))
         .transpose()?;
     let plan = regimes::plan(bench, &options, machines.as_ref())?;
-    tell(&plan.to_string());
+    tell(&plan);
     let regimes = regimes::run(bench, &options, machines.as_ref())?;
     if let (Some((page, picture)), Some((path, drawing))) = (files, pictured) {
         let name = drawing.file_name().unwrap_or_default().to_string_lossy();

@@ -222,7 +222,7 @@ fn pass_signals_on(alive: &Mutex<Option<libc::pid_t>>) {
             }
             // SAFETY: the program has ended, so this is for the launcher.
             None if !again && ![libc::SIGCONT, libc::SIGWINCH].contains(&signal) => unsafe {
-                signals::die_of(signal)
+                signals::die_of(signal);
             },
             _ => {}
         }

@@ -286,8 +286,10 @@ mod tests {
     fn rounds_end_with_the_one_that_decides() {
         let run = |_, _| Ok(Some(trial(End::Exited(0), "")));
         let decided = |rows: &[LockRuns]| rows[1].values.len() == 2;
-        let rows = measure_until(&names(&["a", "b"]), 9, &Metric::WallTime, run, decided).unwrap();
-        assert_eq!(rows.iter().map(|row| row.values.len()).collect::<Vec<_>>(), [2, 2]);
+        let needed = |_: &[LockRuns], lock: usize, round: usize| lock == 0 || round != 1;
+        let rows = measure_until(&names(&["a", "b"]), 9, &Metric::WallTime, needed, run, decided).unwrap();
+        let values: Vec<_> = rows.into_iter().map(|row| row.values).collect();
+        assert_eq!(values, [[Some(2.0), Some(2.0)], [None, Some(2.0)]], "what is not needed is not run");
     }
 
     #[test]

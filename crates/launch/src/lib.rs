@@ -315,7 +315,7 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
     let _ = set_child_subreaper(Some(getpid()));
     let ignored = supervise::make_children_waitable();
     let in_child = move || {
-        ignored.give_back();
+        ignored.restore();
         supervise::die_with_parent()
     };
     // SAFETY: the calls are allowed after a fork. If the command is killed, the program is killed with it; and what is no

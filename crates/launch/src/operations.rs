@@ -23,7 +23,7 @@ const MOST_IN_PIPE: usize = 1 << 20;
 pub struct Passed {
     /// The operations that the last line with a match tells.
     pub operations: Option<f64>,
-    /// Why not everything could be passed on, other than that nobody reads it any more.
+    /// Why not everything could be passed on, other than that it has no reader any more.
     pub unwritten: Option<io::Error>,
     /// The program has ended and something that it started still holds the stream, of which no more is passed on.
     pub is_held: bool,

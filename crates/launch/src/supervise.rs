@@ -67,7 +67,7 @@ impl Supervised {
         let files = kernel_locks::files::before();
         let in_child = move || {
             before.block_only();
-            ignored.give_back();
+            ignored.restore();
             if let Some(files) = files {
                 let _ = setrlimit(Resource::Nofile, files); // the launcher may have raised it for itself
             }
@@ -114,7 +114,7 @@ impl Supervised {
     }
 }
 
-/// Whether this process was started with SIGCHLD ignored: then the kernel reaps its children, and nobody can wait for them.
+/// Whether this process was started with SIGCHLD ignored: then the kernel reaps its children, and they cannot be waited for.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildrenIgnored(bool);
 
@@ -132,7 +132,7 @@ pub fn make_children_waitable() -> ChildrenIgnored {
 
 impl ChildrenIgnored {
     /// Lets a program have it as this process was given it. Allowed between fork and exec.
-    pub fn give_back(self) {
+    pub fn restore(self) {
         if self.0 {
             signals::ignore(libc::SIGCHLD);
         }
@@ -200,7 +200,7 @@ fn passed_on() -> signals::Set {
 }
 
 fn pass_signals_on(alive: &Mutex<Option<libc::pid_t>>) {
-    /// What comes so soon after the same signal is a part of it: whoever sends one to a group may send one to the launcher, too.
+    /// What comes so soon after the same signal is a part of it: a process that sends one to a group may send one to the launcher, too.
     const TOGETHER: Duration = Duration::from_millis(100);
     let set = passed_on();
     let mut last: Option<(libc::c_int, Instant)> = None;

@@ -378,7 +378,7 @@ impl<H: Host> Recorder<H> {
     /// Runs `body`, which changes the calling thread's records, with signals blocked. `None`, and `body` is not run, where this call
     /// has interrupted such a change.
     #[inline]
-    fn undisturbed<R>(&self, t: &PerThread, body: impl FnOnce() -> R) -> Option<R> {
+    fn without_reentry<R>(&self, t: &PerThread, body: impl FnOnce() -> R) -> Option<R> {
         self.host.with_signals_blocked(|| {
             if t.busy.replace(true) {
                 return None;

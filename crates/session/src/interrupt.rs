@@ -19,7 +19,7 @@ const TOGETHER_NS: u64 = 100_000_000;
 
 /// The signals that interrupt.
 const SIGNALS: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
-/// Those that do nothing where whoever started the command has them ignored, as nohup(1) does.
+/// Those that do nothing where the process that started the command has them ignored, as nohup(1) does.
 const IGNORABLE: [libc::c_int; 2] = [libc::SIGHUP, libc::SIGQUIT];
 
 /// Keeps the first interrupt from ending the command: [`came`] tells of it. A second one ends the command.

@@ -219,7 +219,7 @@ impl<H: Host> Recorder<H> {
 
     pub(super) fn give_by_caller(&self, t: &PerThread, pair: &Pair) -> Option<&ByCaller> {
         let slot = NonNull::new(t.slot.get())?;
-        self.undisturbed(t, || {
+        self.without_reentry(t, || {
             if pair.by_caller.load(Relaxed) == 0 {
                 // SAFETY: the thread's own part, whose block no interrupted call is changing.
                 let block = unsafe { &mut *slot.as_ptr() };

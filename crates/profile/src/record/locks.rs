@@ -164,7 +164,7 @@ impl<H: Host> Recorder<H> {
     #[cold]
     #[inline(never)]
     pub(super) fn record_site(&self, t: &PerThread, number: u32) {
-        self.undisturbed(t, || self.add_site(number));
+        self.without_reentry(t, || self.add_site(number));
     }
 
     /// As [`Recorder::record_site`], of a caller who has blocked signals and is not interrupted in a record of its own.

@@ -34,7 +34,7 @@ impl<H: Host> Recorder<H> {
         if let Some(pair) = t.find(key_of(trace.lock(), mode)) {
             return Some(pair);
         }
-        let pair = self.undisturbed(t, || self.make_pair(t, trace, kind, mode, address)).flatten()?;
+        let pair = self.without_reentry(t, || self.make_pair(t, trace, kind, mode, address)).flatten()?;
         // SAFETY: pairs lie in the mapping, which stays.
         Some(unsafe { &*pair.as_ptr() })
     }

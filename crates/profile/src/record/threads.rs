@@ -297,7 +297,7 @@ impl<H: Host> Recorder<H> {
     pub fn joins(&self, t: &PerThread, started: u64) {
         if t.slot.get().is_null() {
             let Some(process) = self.process() else { return };
-            if self.undisturbed(t, || self.enter(t)) == Some(true) {
+            if self.without_reentry(t, || self.enter(t)) == Some(true) {
                 process.only_joined.fetch_add(1, Relaxed);
                 t.only_joined.set(true);
             }

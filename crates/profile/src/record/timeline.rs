@@ -255,7 +255,7 @@ impl<H: Host> Recorder<H> {
     ) -> bool {
         let keeps = self.longest.keeps(ended.saturating_sub(began));
         if keeps {
-            let kept = self.undisturbed(t, || self.put_wait(t, trace, pair, began, ended)).flatten();
+            let kept = self.without_reentry(t, || self.put_wait(t, trace, pair, began, ended)).flatten();
             if kept.is_none()
                 && let Some(process) = self.process()
             {

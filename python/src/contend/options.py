@@ -53,7 +53,8 @@ class AdviseOptions(TypedDict, total=False):
     that is tried run twice at least [default: 3m]."""
 
     output: Path | None
-    """Keep profiles and measurements in this folder; if it has them already, nothing is run."""
+    """Keep profiles and measurements in this folder; if it has them already, nothing is run, unless they left something
+    undecided and --time-limit is longer than it was."""
 
     html: Path | None
     """Also write answer, curves and tables as a page: one file for a browser."""
@@ -247,7 +248,7 @@ class PredictOptions(TypedDict, total=False):
     probabilities [default: simulated]."""
 
     variant: Variant | None
-    """The form of the chain (see `contend reproduce`) [default: waiters]."""
+    """The form of the chain (see `contend reproduce`); with --engine chain alone [default: waiters]."""
 
     threads: Numbers | Iterable[Numbers] | None
     """Numbers of threads on the machine as it is, instead of --cores: more than it has cores if you like, which take

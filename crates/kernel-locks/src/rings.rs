@@ -187,7 +187,7 @@ impl<E: Timed> Rings<E> {
 }
 
 /// The cores that the machine may have, of which some may be offline.
-pub fn configured_cores() -> usize {
+fn configured_cores() -> usize {
     // SAFETY: the call takes no pointers.
     unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }.max(1) as usize
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::event::{Event, Layout};
 use crate::records::Record;
-use crate::rings::{Rings, configured_cores, open, tracepoint_attributes};
+use crate::rings::{Rings, open, tracepoint_attributes};
 use crate::tracepoint::Tracefs;
 use crate::waits::{Wait, Waits};
 use crate::{Missing, files};
@@ -69,9 +69,10 @@ impl Watch {
     ///
     /// What is missing.
     pub fn by(tracefs: &Tracefs, scope: Scope) -> Result<Self, Missing> {
-        let (layout, cores) = (Layout::of(tracefs)?, configured_cores());
-        files::allow(cores * FILES_OF_CORE, || "the kernel's locks".to_owned(), cores)?;
-        Self::with(layout, scope, Rings::open(LARGEST_RING)?)
+        let layout = Layout::of(tracefs)?;
+        let rings = Rings::open(LARGEST_RING)?;
+        files::allow(rings.cores() * FILES_OF_CORE, || "the kernel's locks".to_owned(), rings.cores())?;
+        Self::with(layout, scope, rings)
     }
 
     fn with(layout: Layout, scope: Scope, mut rings: Rings<Event>) -> Result<Self, Missing> {

@@ -27,7 +27,7 @@ use pthread::site::{SEPARATOR, Site};
 use pthread::support::{Abilities, Support};
 use pthread::{environment, request::Request};
 use rustix::io::Errno;
-use rustix::process::{Pid, WaitOptions, getpid, set_child_subreaper, waitpgid};
+use rustix::process::{Pid, WaitOptions, waitpgid};
 use session::{interrupt, names, signals};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -311,8 +311,6 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
         // SAFETY: the handler does what handlers may do.
         unsafe { signals::handle(signal, forward) };
     }
-    // What the program leaves behind comes to this process, where it is waited for and its time counts as the program's own.
-    let _ = set_child_subreaper(Some(getpid()));
     let ignored = supervise::make_children_waitable();
     let in_child = move || {
         ignored.restore();
@@ -344,6 +342,7 @@ pub fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
     GROUP.store(0, Ordering::Relaxed);
     let status = child.wait().context("cannot wait for the program")?;
     let killed = Instant::now();
+    // Where this process is the first of a container, what the program leaves behind comes to it.
     loop {
         // A number of a group that has ended may be used again, though hardly by a child of this process.
         match waitpgid(Pid::from_child(child), WaitOptions::NOHANG) {

@@ -5,7 +5,9 @@ use core::ffi::{c_char, c_int};
 use crate::choice::{MUTEXES, RWLOCKS, SPINS};
 use crate::signals_blocked::{block_signals, unblock_signals};
 use crate::tag::Initialisation;
-use crate::{cancellation, choice, config, generation, handles, misuse, real, recorder, rwlock, thread};
+use crate::{
+    cancellation, choice, config, generation, handles, misuse, real, recorder, rwlock, tally, thread,
+};
 
 /// glibc calls constructors with the arguments of the program and its environment.
 #[used]
@@ -93,6 +95,9 @@ fn child_begins() {
 extern "C" fn end() {
     recorder::process_ends();
     if config::verbose() {
+        if tally::get().is_none() {
+            config::say(&[b"contend: loaded\n"]); // elsewhere the tally says so
+        }
         misuse::tell();
     }
 }

@@ -16,7 +16,7 @@ pub const ONLY: &str = "CONTEND_ONLY";
 pub const PURE: &str = "CONTEND_PURE";
 /// The path of the file in which the command has lock objects counted.
 pub const TALLY: &str = "CONTEND_TALLY";
-/// `1`: say what goes wrong.
+/// `1`: say what goes wrong, and at exit that the library was there, unless there is a tally.
 pub const VERBOSE: &str = "CONTEND_VERBOSE";
 /// The absolute path of the profile file to record to.
 pub const PROFILE: &CStr = c"CONTEND_PROFILE";

@@ -12,7 +12,8 @@ use tempfile::NamedTempFile;
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
-    /// Something stands there that is no file, such as a terminal, or a link, such as `/dev/stdout`: it is written through.
+    /// Something stands there that is no file, such as a terminal, or that leads to what is open, as `/dev/stdout` does: it is written
+    /// through.
     is_special: bool,
 }
 
@@ -23,8 +24,12 @@ impl OutputFile {
     ///
     /// It cannot be written there.
     pub fn at(path: &Path) -> anyhow::Result<Self> {
-        let is_special = path.is_symlink() || path.exists() && !path.is_file();
-        let file = Self { path: path.to_owned(), is_special };
+        let is_link = path.is_symlink();
+        let leads_to_open = is_link && (path.starts_with("/dev") || path.starts_with("/proc"));
+        let is_special = leads_to_open || path.exists() && !path.is_file();
+        // What a link leads to is replaced, not the link.
+        let target = if is_link && !is_special { path.canonicalize().ok() } else { None };
+        let file = Self { path: target.unwrap_or_else(|| path.to_owned()), is_special };
         if !file.is_special {
             drop(file.fresh().with_context(|| cannot(path))?);
         }
@@ -82,6 +87,17 @@ mod tests {
             1,
             "nothing is left over"
         );
+    }
+
+    #[test]
+    fn a_link_stays_and_what_it_leads_to_is_replaced() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [link, page] = ["latest.md", "page.md"].map(|name| directory.path().join(name));
+        std::fs::write(&page, "old").expect("a file");
+        std::os::unix::fs::symlink(&page, &link).expect("a link");
+        OutputFile::at(&link).expect("a place").write("new").expect("space on the disk");
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&page).expect("the page"), "new");
     }
 
     #[test]

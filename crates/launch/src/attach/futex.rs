@@ -18,7 +18,7 @@ use kernel_locks::event::Timed;
 use kernel_locks::records::{Cursor, Record, Sample};
 use kernel_locks::rings::{Rings, check, tracepoint_attributes};
 use kernel_locks::tracepoint::{Field, Tracefs};
-use kernel_locks::{Missing, files, rings};
+use kernel_locks::{Missing, files};
 
 /// Bytes that are kept of a stack, from its top: callers of a lock function are near, and more costs the program more.
 pub(super) const STACK_BYTES: u32 = 2048;
@@ -203,8 +203,6 @@ impl FutexWatch {
             return Err(Missing::KernelThread(pid));
         }
         let layout = Layout::of(tracefs)?;
-        let cores = rings::configured_cores();
-        files::allow(3 * cores, || "a thread".to_owned(), cores)?;
         let rings = Rings::open(LARGEST_RING)?;
         let mut watch = Self { pid, process, layout, rings, replaced_ns: None };
         watch.open_threads()?;

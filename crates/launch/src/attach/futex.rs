@@ -18,7 +18,7 @@ use kernel_locks::event::Timed;
 use kernel_locks::records::{Cursor, Record, Sample};
 use kernel_locks::rings::{Rings, check, tracepoint_attributes};
 use kernel_locks::tracepoint::{Field, Tracefs};
-use kernel_locks::{Missing, files};
+use kernel_locks::{Missing, files, rings};
 
 /// Bytes that are kept of a stack, from its top: callers of a lock function are near, and more costs the program more.
 pub(super) const STACK_BYTES: u32 = 2048;

@@ -8,7 +8,6 @@ use clap::ArgGroup;
 use compare::rounds::{Metric, exit_code};
 use compare::statistics::Better;
 use compare::{Comparison, candidates, swaps};
-use launch::operations::pattern;
 use regex_lite::Regex;
 use report::{Screen, text};
 use session::host;
@@ -98,7 +97,7 @@ fn parse_candidate(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn parse_metric(text: &str) -> Result<Regex, String> {
-    let regex = pattern(text).map_err(|error| error.to_string())?;
+    let regex = Regex::new(text).map_err(|error| error.to_string())?;
     if regex.captures_len() < 2 {
         return Err("it has no capture group; put the number in parentheses, as in 'ops: +([0-9.]+)'".into());
     }

@@ -4,7 +4,6 @@ use crate::PRELOAD;
 use crate::arguments::{duration_between, size_between};
 use crate::report::no_forecast;
 use launch::always_on::AlwaysOn;
-use launch::operations::pattern;
 use launch::record::{KernelScope, Record, Recorded};
 use launch::supervise::{exit_code, fail_writes_past_the_limit};
 use profile::Options;
@@ -102,7 +101,7 @@ pub(crate) struct Args {
 }
 
 fn regex_with_a_group(text: &str) -> Result<Regex, String> {
-    let regex = pattern(text).map_err(|error| error.to_string())?;
+    let regex = Regex::new(text).map_err(|error| error.to_string())?;
     // The whole match counts as a group.
     match regex.captures_len() {
         2.. => Ok(regex),

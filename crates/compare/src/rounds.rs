@@ -2,7 +2,7 @@
 
 use super::statistics::{self, Better};
 use launch::TIMED_OUT;
-use launch::operations::{number, operations_in};
+use launch::operations::operations_in;
 use regex_lite::Regex;
 use report::Spread;
 use std::time::Duration;
@@ -98,7 +98,11 @@ impl Metric {
                 Some(operations_in(regex, &trial.output)? / trial.elapsed.as_secs_f64())
             }
             Self::Captured { regex, .. } => {
-                regex.captures_iter(&trial.output).find_map(|found| number(found.get(1)?.as_str()))
+                // The group is a number as a whole, or the match is another text.
+                regex.captures_iter(&trial.output).find_map(|found| {
+                    let digits = found.get(1)?.as_str().trim().replace([',', '_'], "");
+                    digits.parse().ok().filter(|number: &f64| number.is_finite())
+                })
             }
         }
     }
@@ -194,11 +198,11 @@ pub fn measure(
     metric: &Metric,
     run: impl FnMut(usize, usize) -> anyhow::Result<Option<Trial>>,
 ) -> anyhow::Result<Vec<LockRuns>> {
-    measure_until(locks, rounds, metric, |_, _, _| true, run, |_| false)
+    measure_until(locks, rounds, metric, |_, _| true, run, |_| false)
 }
 
-/// As [`measure`], but ends after the first round with which there is `enough`, and leaves out of a round what is not `needed`: by what
-/// was found, the lock's number and the round.
+/// As [`measure`], but ends after the first round with which there is `enough`, and leaves out of a round what is not `needed`, by
+/// the lock's number and the round.
 ///
 /// # Errors
 ///
@@ -207,16 +211,15 @@ pub fn measure_until(
     locks: &[String],
     rounds: usize,
     metric: &Metric,
-    needed: impl Fn(&[LockRuns], usize, usize) -> bool,
+    needed: impl Fn(usize, usize) -> bool,
     mut run: impl FnMut(usize, usize) -> anyhow::Result<Option<Trial>>,
     mut enough: impl FnMut(&[LockRuns]) -> bool,
 ) -> anyhow::Result<Vec<LockRuns>> {
     let mut rows: Vec<_> = locks.iter().map(|lock| LockRuns::new(lock)).collect();
     for round in 0..=rounds {
         for number in order(locks.len(), round) {
-            let is_needed = needed(&rows, number, round);
             let row = &mut rows[number];
-            if row.failure.is_none() && is_needed {
+            if row.failure.is_none() && needed(number, round) {
                 let Some(trial) = run(number, round)? else { return Ok(rows) };
                 row.add(round, &trial, metric);
             }
@@ -286,7 +289,7 @@ mod tests {
     fn rounds_end_with_the_one_that_decides() {
         let run = |_, _| Ok(Some(trial(End::Exited(0), "")));
         let decided = |rows: &[LockRuns]| rows[1].values.len() == 2;
-        let needed = |_: &[LockRuns], lock: usize, round: usize| lock == 0 || round != 1;
+        let needed = |lock: usize, round: usize| lock == 0 || round != 1;
         let rows = measure_until(&names(&["a", "b"]), 9, &Metric::WallTime, needed, run, decided).unwrap();
         let values: Vec<_> = rows.into_iter().map(|row| row.values).collect();
         assert_eq!(values, [[Some(2.0), Some(2.0)], [None, Some(2.0)]], "what is not needed is not run");

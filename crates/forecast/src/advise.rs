@@ -394,11 +394,9 @@ fn rounds(
     let limit = || run_limit(longest, asked.time_limit.saturating_sub(begun.elapsed()));
     let most = measured.most();
     let better = asked.metric().better();
-    let needed =
-        |rows: &[LockRuns], number: usize, round: usize| is_needed(&cases, rows, number, round, most, better);
-    let runs_in =
-        |rows: &[LockRuns], round| (0..cases.len()).filter(|&number| needed(rows, number, round)).count();
-    let runs = (0..=LEAST_ROUNDS).map(|round| runs_in(&[], round)).sum();
+    let needed = |number: usize, round: usize| is_needed(&cases[number], round, most);
+    let runs_in = |round| (0..cases.len()).filter(|&number| needed(number, round)).count();
+    let runs = (0..=LEAST_ROUNDS).map(runs_in).sum();
     let steps = progress.start(Work::Runs { later: Duration::ZERO }, runs);
     let watch = Watch::start();
     let round_began = std::cell::Cell::new(Instant::now());
@@ -434,7 +432,7 @@ fn rounds(
         },
         |rows| {
             let round = rows[0].values.len();
-            let [these, next] = [round, round + 1].map(|round| runs_in(rows, round));
+            let [these, next] = [round, round + 1].map(runs_in);
             let took = round_began.get().elapsed().mul_f64(next as f64 / these as f64);
             round_began.set(Instant::now());
             let decided = |number: usize| is_decided(&cases, rows, number, better);
@@ -501,26 +499,16 @@ impl Hung {
     }
 }
 
-/// Whether chance no longer explains how a case differs from the program as it is, or there is nothing to decide.
-/// Whether a case is run in a round, by what the rounds before it found. All that cost time are on the most threads that have a core
-/// each, where it is decided what helps: of those the ones that are not decided, and the program as it is.
-fn is_needed(
-    cases: &[Case],
-    rows: &[LockRuns],
-    number: usize,
-    round: usize,
-    most: u32,
-    better: Better,
-) -> bool {
-    let Case { swap, threads, .. } = &cases[number];
+/// Whether a case is run in a round. What takes time is on the most threads that have a core each, where it is decided what helps: there
+/// all cases are run in all rounds, since they are compared.
+fn is_needed(Case { swap, threads, .. }: &Case, round: usize, most: u32) -> bool {
     match round {
         0 => *threads == most || swap.is_none(),
-        _ if round <= ROUNDS_BESIDE => true,
-        _ if round <= LEAST_ROUNDS => *threads == most,
-        _ => *threads == most && (swap.is_none() || !is_decided(cases, rows, number, better)),
+        _ => *threads == most || round <= ROUNDS_BESIDE,
     }
 }
 
+/// Whether chance no longer explains how a case differs from the program as it is, or there is nothing to decide.
 fn is_decided(cases: &[Case], rows: &[LockRuns], number: usize, better: Better) -> bool {
     let own = cases.iter().position(|own| own.swap.is_none() && own.threads == cases[number].threads);
     let Some(own) = own.filter(|&own| own != number) else { return true };
@@ -603,18 +591,13 @@ mod tests {
             .into_iter()
             .flat_map(|swap| [1, 2].map(|threads| case(swap, threads, &[])))
             .collect();
-        // Of each: as it is on one thread and on two, then mcs, which is decided, and rw, which is not.
-        let rows: Vec<LockRuns> = [1.0, 0.4, 1.0, 0.1, 1.0, 0.4]
-            .map(|rate| LockRuns { values: vec![Some(rate); LEAST_ROUNDS], ..LockRuns::new("") })
-            .into();
         let run = |round| -> Vec<usize> {
-            let needed = |&number: &usize| is_needed(&cases, &rows, number, round, 2, Better::Higher);
-            (0..cases.len()).filter(needed).collect()
+            (0..cases.len()).filter(|&number| is_needed(&cases[number], round, 2)).collect()
         };
         assert_eq!(run(0), [0, 1, 3, 5]);
         assert_eq!(run(ROUNDS_BESIDE), [0, 1, 2, 3, 4, 5]);
         assert_eq!(run(LEAST_ROUNDS), [1, 3, 5]);
-        assert_eq!(run(LEAST_ROUNDS + 1), [1, 5]);
+        assert_eq!(run(MOST_ROUNDS), [1, 3, 5]);
     }
 
     /// A lock that halves two threads' work, one that does not, and one under which the program hangs.

@@ -50,6 +50,9 @@ pub struct Forecast {
     /// What a page's sliders start from.
     #[serde(skip)]
     pub(crate) sliders: Option<Sliders>,
+    /// The measured rate to which everything is relative, that of one thread, in the unit of the measurements.
+    #[serde(skip)]
+    pub(crate) one_thread: f64,
 }
 
 /// The program with one lock.
@@ -133,6 +136,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     let simulated =
         simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, progress)?;
     let here = where_measured(question, &profiled_on, &subject, &measured, &machine, &simulated)?;
+    let one_thread = Anchor::one_thread(&measured, &here.runs[0]);
     let frame = Frame {
         cores: machine.topology.cores(),
         measured_cores: profiled_on.topology.cores(),
@@ -170,6 +174,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         simulated,
         notes,
         sliders: Some(sliders),
+        one_thread,
     }))
 }
 

@@ -364,6 +364,7 @@ mod tests {
             },
             notes: Vec::new(),
             sliders: None,
+            one_thread: 1.0,
         };
         for screen in [Screen::FILE, Screen::wide(80)] {
             let shown = forecast.answer(screen);

@@ -1,7 +1,7 @@
 //! Counting operations in a program's output, while it passes through.
 
 use anyhow::Context as _;
-use regex_lite::{Regex, RegexBuilder};
+use regex_lite::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -109,15 +109,6 @@ fn operations_of_line(regex: &Regex, line: &[u8]) -> Option<f64> {
     operations_in(regex, &String::from_utf8_lossy(line))
 }
 
-/// A regular expression for what a program writes: `^` and `$` are the ends of a line.
-///
-/// # Errors
-///
-/// It is none.
-pub fn pattern(text: &str) -> Result<Regex, regex_lite::Error> {
-    RegexBuilder::new(text).multi_line(true).build()
-}
-
 /// The operations that a program says it did: the number in the regular expression's first group, of the last match that has one.
 /// Matches lie within a line, so that `^` and `$` are its ends.
 pub fn operations_in(regex: &Regex, output: &str) -> Option<f64> {
@@ -126,7 +117,7 @@ pub fn operations_in(regex: &Regex, output: &str) -> Option<f64> {
 }
 
 /// The number that a text is, or else the first one in it; `,`, `_` and `'` separate thousands.
-pub fn number(text: &str) -> Option<f64> {
+fn number(text: &str) -> Option<f64> {
     let plain = |text: &str| text.replace([',', '_', '\''], "");
     let finite = |number: &f64| number.is_finite();
     if let Some(number) = plain(text.trim()).parse().ok().filter(finite) {

@@ -3,9 +3,7 @@
 use super::answer::{Checked, Finding};
 use super::measured::Measured;
 use super::{Asked, profiles};
-use crate::{
-    Alternative, Forecast, MeasuredPoint, Question, Void, alternatives, forecast as answer, powers_of_two,
-};
+use crate::{Alternative, MeasuredPoint, Question, Void, alternatives, forecast as answer, powers_of_two};
 use curve::Point;
 use report::Spread;
 use session::progress::Progress;
@@ -57,7 +55,8 @@ pub(super) fn forecast(
         Ok(forecast) => forecast,
         Err(void) => return Ok(Err(void)),
     };
-    let one = scale(&forecast, measured);
+    // A forecast is relative to one thread, the answer to the fewest that were measured, whose rate is 1.
+    let one = 1.0 / forecast.one_thread.max(f64::MIN_POSITIVE);
     // Seeds that disagree tell nothing of a gain.
     let last = |row: &crate::Row| {
         let last = row.points.last().filter(|last| last.threads > most && !last.unstable);
@@ -77,12 +76,6 @@ pub(super) fn forecast(
 /// The alternatives of these names; no name is no alternative.
 fn candidates(locks: &[String]) -> anyhow::Result<Vec<Alternative>> {
     if locks.is_empty() { Ok(Vec::new()) } else { alternatives(locks) }
-}
-
-/// A forecast is relative to one thread, the answer to the fewest that were measured.
-fn scale(forecast: &Forecast, measured: &Measured) -> f64 {
-    let fewest = forecast.row(None).and_then(|own| own.at(measured.threads[0]));
-    fewest.map_or(1.0, |fewest| fewest.value.max(f64::MIN_POSITIVE))
 }
 
 fn point(of: &crate::Point, one: f64) -> Point {

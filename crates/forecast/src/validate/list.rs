@@ -6,7 +6,6 @@ use compare::gate::THREADS;
 use compare::rounds::{End, Metric};
 use compare::statistics::Better;
 use compare::trial;
-use launch::operations::pattern;
 use profile::LockRow;
 use profile::read::TableHeader;
 use regex_lite::Regex;
@@ -160,7 +159,7 @@ fn parse_list(text: &str) -> anyhow::Result<Vec<Program>> {
         let throughput = match &entry.metric {
             None => Throughput::WallTime,
             Some(metric) => {
-                let regex = pattern(metric).with_context(|| format!("the metric of {}", entry.name))?;
+                let regex = Regex::new(metric).with_context(|| format!("the metric of {}", entry.name))?;
                 ensure!(regex.captures_len() > 1, "the metric of {} has no group in parentheses", entry.name);
                 let better = if entry.lower_is_better { Better::Lower } else { Better::Higher };
                 Throughput::Printed { regex, better }

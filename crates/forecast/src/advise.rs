@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use topology::MachineFile;
 
 /// A program, and what is asked about it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Asked {
     /// What takes the place of the program's locks.
     pub library: Library,
@@ -214,11 +214,14 @@ fn usable_cores() -> u32 {
 ///
 /// The program fails, or cannot be recorded; an interrupt before anything of its locks is known.
 pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measured> {
-    if let Some(kept) = Measured::read(&asked.folder, asked)?
-        && answers(&kept, asked)?
-    {
-        return Ok(kept);
+    let mut asked = asked.clone();
+    if let Some(kept) = Measured::read(&asked.folder, &asked)? {
+        if answers(&kept, &asked)? {
+            return Ok(kept);
+        }
+        asked.threads = kept.threads;
     }
+    let asked = &asked;
     let begun = Instant::now();
     let left = || asked.time_limit.saturating_sub(begun.elapsed());
     let steps = progress.start(Work::Runs { later: Duration::ZERO }, 2 * asked.threads.len());
@@ -418,8 +421,9 @@ fn rounds(
                 return Ok(Some(trial));
             }
             steps.begin(&labels[number]);
-            let (trial, replaced) = asked.run(&cases[number], limit())?;
-            hung.note(&cases[number], &trial);
+            let limit = limit();
+            let (trial, replaced) = asked.run(&cases[number], limit)?;
+            hung.note(&cases[number], &trial, limit < longest * LIMIT_FACTOR);
             if interrupt::came() {
                 return Ok(None);
             }
@@ -469,31 +473,47 @@ fn run_limit(longest: Duration, left: Duration) -> Duration {
 /// Locks under which the program did not end: it is not run with them on other numbers of threads, which would take as long.
 #[derive(Default)]
 struct Hung {
-    /// Each replacement with the number of threads on which it was run.
-    swaps: Vec<((String, String), u32)>,
-    /// Cases that were left out for it, and that number.
+    swaps: Vec<HungSwap>,
+    /// Cases that were left out, and the number of threads on which their lock hung.
     left_out: Vec<(usize, u32)>,
 }
 
+/// A replacement under which the program did not end.
+struct HungSwap {
+    swap: (String, String),
+    threads: u32,
+    /// It had less time than a run may take: with more it may end.
+    is_cut_off: bool,
+}
+
 impl Hung {
-    fn note(&mut self, case: &Case, trial: &Trial) {
+    fn note(&mut self, case: &Case, trial: &Trial, is_cut_off: bool) {
         if let (Some(swap), End::TimedOut) = (&case.swap, trial.end) {
-            self.swaps.push((swap.clone(), case.threads));
+            self.swaps.push(HungSwap { swap: swap.clone(), threads: case.threads, is_cut_off });
         }
+    }
+
+    fn of(&self, case: &Case) -> Option<&HungSwap> {
+        self.swaps.iter().find(|hung| case.swap.as_ref() == Some(&hung.swap))
     }
 
     /// The outcome of a case that is not to be run, since the program hung with its lock.
     fn instead_of(&mut self, number: usize, case: &Case) -> Option<Trial> {
-        let (_, threads) = self.swaps.iter().find(|(swap, _)| case.swap.as_ref() == Some(swap))?;
-        self.left_out.push((number, *threads));
+        let threads = self.of(case)?.threads;
+        self.left_out.push((number, threads));
         let (elapsed, cpu) = (Duration::ZERO, Duration::ZERO);
         Some(Trial { end: End::TimedOut, elapsed, cpu, output: String::new() })
     }
 
-    /// The cases, of which those that were left out say so.
+    /// The cases, of which those that were left out or cut off say so.
     fn marked(&self, mut cases: Vec<Case>) -> Vec<Case> {
         for &(number, threads) in &self.left_out {
             cases[number].failure = Some(format!("timed out on {}", threads_in_words(threads)));
+        }
+        for (number, case) in cases.iter_mut().enumerate() {
+            let is_left_out = self.left_out.iter().any(|&(left_out, _)| left_out == number);
+            let ended_it = |hung: &HungSwap| hung.is_cut_off && (is_left_out || hung.threads == case.threads);
+            case.is_cut_off = self.of(case).is_some_and(ended_it);
         }
         cases
     }
@@ -520,7 +540,7 @@ impl Case {
     /// The program as it is.
     fn own(threads: u32) -> Self {
         let (rates, cores_busy) = (Vec::new(), Vec::new());
-        Self { swap: None, threads, rates, cores_busy, failure: None, replaced: true }
+        Self { swap: None, threads, rates, cores_busy, failure: None, is_cut_off: false, replaced: true }
     }
 
     fn label(&self) -> String {
@@ -785,12 +805,14 @@ mod tests {
         let mut hung = Hung::default();
         assert_eq!(hung.instead_of(0, &cases[0]), None);
         let elapsed = seconds(1);
-        hung.note(&cases[0], &Trial { end: End::TimedOut, elapsed, cpu: elapsed, output: String::new() });
+        let timed_out = Trial { end: End::TimedOut, elapsed, cpu: elapsed, output: String::new() };
+        hung.note(&cases[0], &timed_out, true);
         assert!(hung.instead_of(1, &cases[1]).is_some_and(|trial| trial.end == End::TimedOut));
         assert_eq!(hung.instead_of(2, &cases[2]), None);
         let marked = hung.marked(cases.to_vec());
         assert_eq!(marked[1].failure.as_deref(), Some("timed out on 1 thread"));
         assert!(marked[0].failure.is_none() && marked[2].failure.is_none());
+        assert_eq!(marked.iter().map(|case| case.is_cut_off).collect::<Vec<_>>(), [true, true, false]);
     }
 
     #[test]

@@ -382,7 +382,7 @@ impl Finding {
         };
         let tried = measured.tried(&suspect.name).into_iter().map(|lock| {
             let swap = (suspect.name.as_str(), lock);
-            let failed = |&threads: &u32| measured.case(Some(swap), threads)?.failure.clone();
+            let failed = |&threads: &u32| measured.case(Some(swap), threads)?.failed();
             let crashed = measured.threads.iter().find_map(failed);
             // Some locks are made with several threads alone.
             let is_lost = measured.case(Some(swap), most).is_some_and(|case| !case.replaced);

@@ -26,6 +26,9 @@ pub struct Case {
     pub cores_busy: Vec<f64>,
     /// Why it has no more runs.
     pub failure: Option<String>,
+    /// The program did not end in what was left of the time limit with this lock: with more time it may.
+    #[serde(default)]
+    pub is_cut_off: bool,
     /// The lock was found and replaced; true where none was to be.
     pub replaced: bool,
 }
@@ -39,6 +42,14 @@ impl Case {
             failure: case.failure.clone().or_else(|| runs.failure.map(describe)),
             ..case.clone()
         }
+    }
+
+    /// Why it has no more runs, and the remedy where there is one.
+    pub(super) fn failed(&self) -> Option<String> {
+        if self.is_cut_off {
+            return Some("had too little time: give it more with --time-limit".into());
+        }
+        self.failure.clone()
     }
 
     fn is_of(&self, swap: Option<(&str, &str)>, threads: u32) -> bool {
@@ -189,15 +200,13 @@ impl Measured {
         runs(None).min(runs(Some(swap))) < statistics::LEAST_RUNS
     }
 
-    /// Whether there is any lock that was tried of which this is so.
+    /// Whether there is any lock that was tried of which this is so, or that had too little time.
     pub(super) fn is_any_undecided(&self) -> bool {
         let most = self.most();
         self.cases.iter().any(|case| {
             let swap = case.swap.as_ref().map(|(site, lock)| (site.as_str(), lock.as_str()));
-            case.threads == most
-                && case.failure.is_none()
-                && case.replaced
-                && swap.is_some_and(|swap| self.is_undecided(swap, most))
+            let has_few = case.threads == most && case.failure.is_none() && case.replaced;
+            case.is_cut_off || has_few && swap.is_some_and(|swap| self.is_undecided(swap, most))
         })
     }
 
@@ -288,6 +297,7 @@ pub(super) mod tests {
             rates: rates.iter().copied().map(Some).collect(),
             cores_busy: rates.iter().map(|_| f64::from(threads) * 0.9).collect(),
             failure: None,
+            is_cut_off: false,
             replaced: true,
         }
     }
@@ -317,6 +327,21 @@ pub(super) mod tests {
         measured.cases[0].rates = vec![Some(7.0)];
         measured.keep_runs_before(&Metric::WallTime, &alone);
         assert_eq!(measured.cases[0].rates, [Some(7.0)], "a round is better");
+    }
+
+    #[test]
+    fn a_lock_that_had_too_little_time_is_measured_again_with_more() {
+        let few = |is_cut_off| Case {
+            failure: Some("timed out in round 3".into()),
+            is_cut_off,
+            ..case(Some(("TABLE", "rw")), 1, &[])
+        };
+        let measured = |swapped| {
+            let cases = vec![case(None, 1, &about(100.0)), case(None, 2, &about(20.0)), swapped];
+            super::super::tests::measured(cases, 2)
+        };
+        assert!(!measured(few(false)).is_any_undecided(), "it hung");
+        assert!(measured(few(true)).is_any_undecided());
     }
 
     #[test]

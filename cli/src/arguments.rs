@@ -171,7 +171,10 @@ pub(crate) fn size_between(
     least: &'static str,
     most: &'static str,
 ) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
-    let read = |text: &str| in_units(text, &SIZES).map(|bytes| bytes as u64);
+    let read = |text: &str| {
+        let text = text.strip_suffix("iB").or(text.strip_suffix('B')).unwrap_or(text);
+        in_units(text, &SIZES).map(|bytes| bytes as u64)
+    };
     let [from, to] = [least, most].map(|bound| read(bound).expect("a bound is a size"));
     move |text| {
         let bytes = read(text)
@@ -333,7 +336,10 @@ mod tests {
         let size = size_between("1M", "1024G");
         assert_eq!(size("256M"), Ok(256 << 20));
         assert_eq!(size("1.5G"), Ok(3 << 29));
-        for text in ["", "256", "M", "1T", "-1M", "1MB"] {
+        for text in ["64MB", "64MiB"] {
+            assert_eq!(size(text), Ok(64 << 20));
+        }
+        for text in ["", "256", "256B", "M", "1T", "-1M"] {
             assert!(size(text).unwrap_err().contains("such as 256M"), "{text}");
         }
         for text in ["1K", "1025G", "0M"] {

@@ -200,10 +200,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             print_json(&document.json)?;
         }
         let (begun, all) = document.begun;
-        return Ok(interrupt::exit_code(
-            &format!("{begun} of {all} benchmarks were begun"),
-            ExitCode::SUCCESS,
-        ));
+        let failed = &document.failed;
+        if !failed.is_empty() && !interrupt::came() {
+            progress::warn(&[format!(
+                "of {} nothing was measured, or something wrong was found",
+                failed.join(", ")
+            )]);
+        }
+        let code = if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return Ok(interrupt::exit_code(&format!("{begun} of {all} benchmarks were begun"), code));
     }
     let workload = args
         .workload
@@ -244,7 +249,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     drawn?;
     progress::warn(&findings.noise.warnings());
-    Ok(interrupt::exit_code("rows hold the rounds that were finished", ExitCode::SUCCESS))
+    let code = if findings.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    Ok(interrupt::exit_code("rows hold the rounds that were finished", code))
 }
 
 #[cfg(test)]

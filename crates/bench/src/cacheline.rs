@@ -3,8 +3,9 @@
 use super::Common;
 use super::contenders::{self, Contender, Measure, Wait};
 use super::findings::{Drawing, Findings, Part};
+use super::handover::LockAndCount;
 use super::limited;
-use super::timing::{Bench, LockRounds, interleaved};
+use super::timing::{Bench, LockRounds, Rounds, in_rounds, interleaved};
 use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use compare::statistics;
@@ -12,7 +13,6 @@ use curve::{Curve, Point, Provenance, Unit};
 use locks::{RawLock, Ticket};
 use machine::Ordering::Relaxed;
 use machine::{Home, Integer, Machine, Native, Place, Placed, PlainCell, Plan, Topology, Word};
-use session::interrupt;
 use session::noise::Watch;
 use session::placement::Placement;
 use session::progress::Steps;
@@ -68,12 +68,6 @@ impl Loop<'_> {
     }
 }
 
-#[repr(C)]
-struct LockBesideCount<S> {
-    lock: S,
-    count: Count,
-}
-
 /// A lock in a tight loop.
 struct Pairs<'a>(Loop<'a>);
 
@@ -81,10 +75,8 @@ impl Measure for Pairs<'_> {
     type Output = Result<f64, Wrong>;
 
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
-        let guarded = LockBesideCount { lock: S::new(), count: Count::ZERO };
-        let guarded = Placed::<_, Native>::new(guarded, self.0.home);
-        let per_second =
-            self.0.run(|_| guarded.lock.exclusive(|| guarded.count.set(guarded.count.get() + 1)));
+        let guarded = LockAndCount::<S>::placed(self.0.home);
+        let per_second = self.0.run(|_| guarded.lock.exclusive(|| guarded.touch()));
         self.0.adds_up(self.0.cores.len(), guarded.count.get())?;
         Ok(per_second)
     }
@@ -226,7 +218,7 @@ struct Setting {
     placement: Placement,
     cores: Vec<u32>,
     locks: Vec<LockRounds<f64>>,
-    sharing: Vec<(Sharing, Result<Vec<f64>, String>)>,
+    sharing: Vec<Rounds<Sharing, f64>>,
 }
 
 /// The cores by memory node: the topology with the node of each core in the place of its socket.
@@ -281,21 +273,11 @@ impl Setting {
             limited::measured(limit, || contender.measure(Wait::Pure, Pairs(work)))
         });
         let suiting = Sharing::ALL.into_iter().filter(|sharing| sharing.suits(work.cores.len()));
-        self.sharing = suiting.map(|sharing| (sharing, Ok(Vec::new()))).collect();
-        for round in 0..=runs {
-            for (sharing, values) in &mut self.sharing {
-                if interrupt::came() {
-                    return;
-                }
-                progress.begin(sharing.name());
-                match (limited::measured(limit, || Some(sharing.run(work))), &mut *values) {
-                    (Some(Ok(value)), Ok(values)) if round > 0 => values.push(value),
-                    (Some(Err(failure)), values) => *values = Err(failure),
-                    _ => {}
-                }
-                progress.done();
-            }
-        }
+        self.sharing = suiting.map(Rounds::new).collect();
+        let name = |sharing: &Sharing| sharing.name().to_owned();
+        in_rounds(&mut self.sharing, 0..=runs, progress, name, |sharing| {
+            limited::measured(limit, || Some(sharing.run(work)))
+        });
     }
 
     /// So many runs [`measure`](Self::measure) makes a round.
@@ -368,20 +350,20 @@ fn lines(settings: &[Setting]) -> Vec<Line<'_>> {
     let mut lines: Vec<Line<'_>> = Vec::new();
     for setting in settings {
         lines.extend(setting.locks.iter().map(|row| Line {
-            name: row.contender.name(),
-            library: row.contender.library(),
+            name: row.of.name(),
+            library: row.of.library(),
             setting,
             figure: row.cell(|&per_second| per_second),
             values: row.values.clone(),
             failure: row.failure.clone(),
         }));
-        lines.extend(setting.sharing.iter().map(|(sharing, values)| Line {
-            name: sharing.name(),
+        lines.extend(setting.sharing.iter().map(|row| Line {
+            name: row.of.name(),
             library: "no lock",
             setting,
-            figure: values.as_ref().ok().and_then(|values| statistics::spread(values)).into(),
-            values: values.clone().unwrap_or_default(),
-            failure: values.as_ref().err().cloned(),
+            figure: row.spread(|&per_second| per_second).into(),
+            values: row.values.clone(),
+            failure: row.failure.clone(),
         }));
     }
     let mut order: Vec<&str> = Vec::new();
@@ -441,7 +423,7 @@ fn table(settings: &[Setting]) -> Table {
 fn curves(settings: &[Setting]) -> anyhow::Result<Vec<Curve>> {
     let Some(first) = settings.first() else { return Ok(Vec::new()) };
     let curve = |index: usize| {
-        let name = first.locks[index].contender.name();
+        let name = first.locks[index].of.name();
         let of_placement = settings.iter().filter(|setting| setting.placement == first.placement);
         let points = of_placement
             .filter_map(|setting| Point::of_runs(setting.cores.len() as u32, &setting.locks[index].values));
@@ -498,7 +480,7 @@ mod tests {
     #[test]
     fn falls_are_against_two_cores_and_the_row_before() {
         let row = |value| LockRounds {
-            contender: contenders::find("ticket").unwrap(),
+            of: contenders::find("ticket").unwrap(),
             values: vec![value],
             failure: None,
         };
@@ -523,11 +505,11 @@ mod tests {
             placement: Placement::RoundRobin,
             cores: vec![0; threads],
             locks: vec![LockRounds {
-                contender: contenders::find("ticket-proportional").unwrap(),
+                of: contenders::find("ticket-proportional").unwrap(),
                 values: vec![value, 1.1 * value],
                 failure: None,
             }],
-            sharing: vec![(Sharing::HotFieldBesideLock, Ok(vec![2.0 * value]))],
+            sharing: vec![Rounds { values: vec![2.0 * value], ..Rounds::new(Sharing::HotFieldBesideLock) }],
         };
         let settings = [setting(2, 8.0e6), setting(4, 3.0e6)];
         let names = ["ticket-proportional"];

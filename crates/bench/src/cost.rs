@@ -89,7 +89,7 @@ impl Measure for Pair {
     type Output = Result<f64, Wrong>;
 
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
-        let guarded = LockAndCount::<S>::placed();
+        let guarded = LockAndCount::<S>::placed(Home::FirstTouch);
         // One loop each, so that neither tests which it is.
         let (cycles, ran) = if self.shared {
             pair_cycles(self.core, || guarded.lock.shared(|| guarded.touch()))
@@ -119,9 +119,9 @@ fn pair_cycles(core: u32, pair: impl Fn() + Sync) -> (f64, u64) {
 }
 
 /// Cycles of a single acquisition and of a single release, the stamps taken off.
-struct Single {
-    core: u32,
-    stamp_cycles: f64,
+pub(super) struct Single {
+    pub(super) core: u32,
+    pub(super) stamp_cycles: f64,
 }
 
 impl Measure for Single {
@@ -130,7 +130,7 @@ impl Measure for Single {
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
         const BATCHES: u32 = 100;
         const TURNS: u32 = 100;
-        let guarded = LockAndCount::<S>::placed();
+        let guarded = LockAndCount::<S>::placed(Home::FirstTouch);
         let (acquire, release) = on_core(self.core, || {
             let batch = |_| {
                 let (mut acquiring, mut releasing) = (0, 0);
@@ -166,7 +166,7 @@ impl Measure for SharedAcquire {
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
         const BATCHES: u32 = 60;
         const TURNS: u32 = 50;
-        let guarded = LockAndCount::<S>::placed();
+        let guarded = LockAndCount::<S>::placed(Home::FirstTouch);
         let turn = Placed::<_, Native>::new(<Native as Machine>::U32::ZERO, Home::FirstTouch);
         let sample = Mutex::new(Vec::new());
         Native::run(&Plan::on(&self.cores), &|thread| {
@@ -249,7 +249,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let noise = watch.stop();
     let mut plot = RangePlot::new("Acquire and release, no thread waiting", "cycles", Better::Lower);
     for row in &rows {
-        plot.row(row.contender.name(), row.spread(|sample| sample.pair));
+        plot.row(row.of.name(), row.spread(|sample| sample.pair));
     }
     Ok(Findings {
         workload: "cost",
@@ -291,8 +291,8 @@ fn table(rows: &[LockRounds<Sample>], ghz: f64) -> Table {
     let published = published();
     let mut table = Table::new(COLUMNS);
     for row in rows {
-        let name = published_name(row.contender.name());
-        let ours = row.contender.is_ours();
+        let name = published_name(row.of.name());
+        let ours = row.of.is_ours();
         let paper = published.iter().find(|paper| ours && paper.lock == name);
         table.row(cells(row, ghz, paper));
     }
@@ -313,8 +313,8 @@ fn cells(row: &LockRounds<Sample>, ghz: f64, paper: Option<&Published>) -> Vec<C
         median(|sample| sample.handover),
     ];
     let mut cells = vec![
-        row.contender.name().into(),
-        row.contender.library().into(),
+        row.of.name().into(),
+        row.of.library().into(),
         row.cell(|sample| sample.pair),
         in_ns(median(|sample| Some(sample.pair))),
         median(|sample| sample.called).into(),
@@ -354,7 +354,7 @@ fn notes(bench: &Bench) -> Vec<String> {
 
 /// No lock of ours may be slower, with no thread waiting, than the best peer of the same algorithm.
 fn goals(rows: &[LockRounds<Sample>]) -> Vec<Goal> {
-    let ours = rows.iter().filter(|row| row.contender.is_ours());
+    let ours = rows.iter().filter(|row| row.of.is_ours());
     ours.flat_map(|row| [goal(rows, row, false), goal(rows, row, true)]).flatten().collect()
 }
 
@@ -363,10 +363,10 @@ fn goals(rows: &[LockRounds<Sample>]) -> Vec<Goal> {
 fn goal(rows: &[LockRounds<Sample>], own: &LockRounds<Sample>, reading: bool) -> Option<Goal> {
     let inlined = |sample: &Sample| if reading { sample.reading } else { Some(sample.pair) };
     let called = |sample: &Sample| if reading { sample.called_reading } else { sample.called };
-    let algorithm = own.contender.same_as().map(|lock| lock.name);
+    let algorithm = own.of.same_as().map(|lock| lock.name);
     let peers = PEERS.iter().filter(|peer| peer.same_as == algorithm);
     let ratios = peers.filter_map(|peer| {
-        let theirs = rows.iter().find(|row| row.contender.name() == peer.name)?;
+        let theirs = rows.iter().find(|row| row.of.name() == peer.name)?;
         let ours: Vec<_> = own
             .values
             .iter()
@@ -377,7 +377,7 @@ fn goal(rows: &[LockRounds<Sample>], own: &LockRounds<Sample>, reading: bool) ->
         Some((peer.name, statistics::ratios(&theirs, &ours, Better::Higher)?))
     });
     let (peer, figure) = ratios.max_by(|a, b| a.1.median.total_cmp(&b.1.median))?;
-    let name = own.contender.name();
+    let name = own.of.name();
     Some(Goal {
         goal: "uncontended pair, times the best peer's of the same algorithm",
         subject: format!("{name}{} against {peer}", if reading { ", reading" } else { "" }),
@@ -483,7 +483,7 @@ mod tests {
             handover: None,
         };
         let row = |name: &str, pair, called| LockRounds {
-            contender: contenders::find(name).unwrap(),
+            of: contenders::find(name).unwrap(),
             values: vec![sample(pair, called); 3],
             failure: None,
         };
@@ -507,7 +507,7 @@ mod tests {
             handover: Some(345.6),
         };
         let row = |name: &str, failure: Option<&str>| LockRounds {
-            contender: contenders::find(name).unwrap(),
+            of: contenders::find(name).unwrap(),
             values: if failure.is_some() {
                 Vec::new()
             } else {

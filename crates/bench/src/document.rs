@@ -154,6 +154,10 @@ impl MeasuredChapter {
         format!("## {}\n\n`{}`\n\n{shown}\n", self.title, self.command)
     }
 
+    fn has_failed(&self) -> bool {
+        self.findings.as_ref().map_or(true, Findings::has_failed)
+    }
+
     fn json(&self) -> serde_json::Value {
         let mut chapter = match &self.findings {
             Ok(findings) => findings.json(),
@@ -209,6 +213,8 @@ pub struct Document {
     pub took: Duration,
     /// How many benchmarks were begun, and how many there are: fewer after an interrupt.
     pub begun: (usize, usize),
+    /// What could not be measured, or was found wrong: the titles of the benchmarks.
+    pub failed: Vec<&'static str>,
 }
 
 /// What a document is made with.
@@ -253,6 +259,7 @@ pub fn measure(plan: &Plan<'_>, progress: &'static dyn Progress, benchmarks: &dy
         json: json(plan, &measured),
         took,
         begun: (measured.len(), chapters.len()),
+        failed: measured.iter().filter(|chapter| chapter.has_failed()).map(|chapter| chapter.title).collect(),
     }
 }
 

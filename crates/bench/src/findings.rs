@@ -1,5 +1,6 @@
 //! What a benchmark found, and how it is shown: on a terminal, as JSON, as SVG, in a document.
 
+use super::limited::WRONG;
 use ::report::{Cell, CellMap, Column, Plot, RangePlot, Screen, Spread, Table};
 use compare::statistics::SMALLEST_DIFFERENCE;
 use curve::Curve;
@@ -131,6 +132,16 @@ impl Findings {
             "noise": self.noise,
             "warnings": self.noise.warnings(),
         })
+    }
+
+    /// Whether a lock was wrong, or nothing that was asked for could be measured.
+    pub fn has_failed(&self) -> bool {
+        let rows = |part: &Part| part.table.json().as_array().cloned().unwrap_or_default();
+        let rows: Vec<_> = self.parts.iter().flat_map(rows).collect();
+        let failure = |row: &serde_json::Value| row["failure"].as_str().map(str::to_owned);
+        let failures: Vec<String> = rows.iter().filter_map(failure).collect();
+        failures.iter().any(|failure| failure.starts_with(WRONG))
+            || !rows.is_empty() && failures.len() == rows.len()
     }
 
     /// An SVG document.

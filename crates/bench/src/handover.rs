@@ -48,8 +48,8 @@ pub(super) struct LockAndCount<S> {
 }
 
 impl<S: Exclusion> LockAndCount<S> {
-    pub(super) fn placed() -> Placed<Self, Native> {
-        Placed::new(Self { lock: S::new(), count: PlainCell::ZERO }, Home::FirstTouch)
+    pub(super) fn placed(home: Home) -> Placed<Self, Native> {
+        Placed::new(Self { lock: S::new(), count: PlainCell::ZERO }, home)
     }
 
     #[inline]
@@ -186,7 +186,7 @@ impl Measure for Handover<'_> {
 
     /// Cycles of each hand-over to a thread that was waiting, the cost of the stamp included.
     fn measure<M: Machine, S: Exclusion>(self) -> Self::Output {
-        let guarded = LockAndCount::<S>::placed();
+        let guarded = LockAndCount::<S>::placed(Home::FirstTouch);
         let all = Mutex::new(Vec::new());
         let plan = Plan::on(self.cores);
         Native::run(&plan, &|thread| {

@@ -14,11 +14,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use workloads::client::Wrong;
 
-/// The exit code of a child that panicked, as Rust's own programs have it.
-const PANICKED: i32 = 101;
+/// The exit code of a child whose answer nothing takes.
+const NO_ANSWER: i32 = 1;
 
 /// What the failure of a run that took too long begins with.
 pub(super) const OVER: &str = "over ";
+
+/// What the failure of a lock begins with that is wrong.
+pub(super) const WRONG: &str = "wrong result: ";
 
 /// The longest answer that is taken from a child.
 const ANSWER_BYTES: u64 = 1 << 20;
@@ -32,8 +35,7 @@ pub(super) fn measured<T: Serialize + DeserializeOwned>(
     limit: Duration,
     measure: impl FnOnce() -> Option<Result<T, Wrong>>,
 ) -> Option<Result<T, String>> {
-    let answer =
-        within(limit, || measure().map(|result| result.map_err(|wrong| format!("wrong result: {wrong}"))));
+    let answer = within(limit, || measure().map(|result| result.map_err(|wrong| format!("{WRONG}{wrong}"))));
     answer.unwrap_or_else(|failure| Some(Err(failure)))
 }
 
@@ -41,7 +43,7 @@ pub(super) fn measured<T: Serialize + DeserializeOwned>(
 ///
 /// # Errors
 ///
-/// `over 3 s` at the limit; else how the child ended without an answer.
+/// `over 3 s` at the limit; the message of a panic; else how the child ended without an answer.
 fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() -> T) -> Result<T, String> {
     let failed = |what: &str, error: io::Error| format!("{what}: {error}");
     let (reader, writer) = io::pipe().map_err(|error| failed("no pipe to a child process", error))?;
@@ -60,7 +62,7 @@ fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() 
             let status = Pid::from_raw(child).and_then(end);
             match answer.map_err(|error| failed("cannot read from a child process", error))? {
                 None => Err(format!("{OVER}{} s", limit.as_secs_f64())),
-                Some(bytes) => serde_json::from_slice(&bytes).map_err(|_| shown(status)),
+                Some(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|_| Err(shown(status))),
             }
         }
     }
@@ -70,10 +72,18 @@ fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() 
 fn answer<T: Serialize>(mut writer: io::PipeWriter, body: impl FnOnce() -> T) -> ! {
     // When the parent is killed, no process is left to end a lock that spins for ever.
     let _ = die_with_parent();
-    let given = catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(&body())));
+    // What it says is a part of the row.
+    std::panic::set_hook(Box::new(|_| {}));
+    let given = catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(&Ok::<T, String>(body()))));
+    let given = given.unwrap_or_else(|panic| {
+        let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied());
+        let why: Result<T, String> =
+            Err(format!("its run panicked: {}", why.unwrap_or("it does not say why")));
+        serde_json::to_vec(&why)
+    });
     let code = match given {
-        Ok(Ok(bytes)) if writer.write_all(&bytes).is_ok() => 0,
-        _ => PANICKED,
+        Ok(bytes) if writer.write_all(&bytes).is_ok() => 0,
+        _ => NO_ANSWER,
     };
     // SAFETY: ends the process.
     unsafe { libc::_exit(code) }
@@ -116,7 +126,6 @@ fn end(child: Pid) -> Option<WaitStatus> {
 fn shown(status: Option<WaitStatus>) -> String {
     let code = status.and_then(WaitStatus::exit_status);
     match (code, status.and_then(WaitStatus::terminating_signal)) {
-        (Some(PANICKED), _) => "its run panicked (the message is above)".into(),
         (Some(code), _) => format!("its run ended with status {code} and no answer"),
         (None, Some(signal)) => format!("its run was ended by signal {signal}"),
         (None, None) => "its run ended without an answer".into(),
@@ -148,6 +157,8 @@ mod tests {
         // SAFETY: no pointers are passed.
         let died = within(LONG, || unsafe { libc::raise(libc::SIGKILL) });
         assert_eq!(died, Err("its run was ended by signal 9".into()));
+        let panicked = within::<()>(LONG, || panic!("cannot start thread 7"));
+        assert_eq!(panicked, Err("its run panicked: cannot start thread 7".into()));
         let wrong = measured::<u32>(LONG, || Some(Err(Wrong::NotAlone { thread: 3 })));
         assert!(wrong.unwrap().unwrap_err().starts_with("wrong result: thread 3"));
         assert_eq!(measured::<u32>(LONG, || None), None);

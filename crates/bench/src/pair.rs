@@ -5,7 +5,7 @@ use super::contenders::{Wait, find};
 use super::cost::Pair;
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::limited::OVER;
-use super::timing::{Bench, CUT_SHORT};
+use super::timing::{Bench, Rounds, in_rounds};
 use ::report::{Cell, Column, RangePlot, Spread, Table};
 use anyhow::Context as _;
 use compare::rounds::End;
@@ -14,7 +14,6 @@ use compare::trial;
 use launch::{GLIBC, Launch, Library, Swaps};
 use pthread::environment;
 use session::host::allowed_cores;
-use session::interrupt;
 use session::noise::Watch;
 use session::usage::UsageError;
 use std::ffi::{OsStr, OsString};
@@ -170,7 +169,8 @@ fn rows(asked: &[String], uses: &[Use]) -> anyhow::Result<Vec<PairRow>> {
         [] => locks::catalogue::LOCKS.iter().map(|lock| lock.name).collect(),
         _ => asked.iter().map(String::as_str).filter(|name| *name != GLIBC).collect(),
     };
-    let uses = if uses.is_empty() { &Use::ALL } else { uses };
+    let names = first_of_each(names);
+    let uses = if uses.is_empty() { Use::ALL.to_vec() } else { first_of_each(uses.to_vec()) };
     for name in &names {
         let refusals = uses.iter().map(|used| used.swaps(name).err()).collect::<Option<Vec<_>>>();
         if let Some(refusal) = refusals.filter(|_| !asked.is_empty()).and_then(|all| all.into_iter().next()) {
@@ -178,26 +178,38 @@ fn rows(asked: &[String], uses: &[Use]) -> anyhow::Result<Vec<PairRow>> {
         }
     }
     let mut rows = Vec::new();
-    for &used in uses {
+    for used in uses {
         let serving = names.iter().filter(|name| used.swaps(name).is_ok());
         let swapped = serving.map(|name| Setting::Swapped((*name).to_owned()));
         let settings = [Setting::Plain, Setting::Counted, Setting::Recorded(1), Setting::Recorded(64)]
             .into_iter()
             .chain(swapped);
-        rows.extend(settings.map(|setting| PairRow { used, setting, ns: Vec::new(), failure: None }));
+        rows.extend(settings.map(|setting| Rounds::new(Paired { used, setting })));
     }
     Ok(rows)
 }
 
-/// One use of the program under one setting, and its pairs round by round.
-struct PairRow {
-    used: Use,
-    setting: Setting,
-    ns: Vec<f64>,
-    failure: Option<String>,
+/// The same without what has been there before.
+fn first_of_each<T: PartialEq>(all: Vec<T>) -> Vec<T> {
+    let mut once = Vec::new();
+    for one in all {
+        if !once.contains(&one) {
+            once.push(one);
+        }
+    }
+    once
 }
 
-impl PairRow {
+/// The program in one use, under one setting.
+struct Paired {
+    used: Use,
+    setting: Setting,
+}
+
+/// Its pairs, in nanoseconds, round by round.
+type PairRow = Rounds<Paired, f64>;
+
+impl Paired {
     /// Nanoseconds of a pair in one run.
     fn run(&self, bench: &Bench, options: &Options, profile: &Path) -> anyhow::Result<f64> {
         let limit = options.common.limit;
@@ -213,16 +225,17 @@ impl PairRow {
             }
         }
     }
+}
 
-    /// How much longer the pair took than the plain one of the same use, round by round.
-    fn more_than_plain(&self, rows: &[Self]) -> Option<Spread> {
-        let plain = rows.iter().find(|row| row.used == self.used && row.setting == Setting::Plain)?;
-        if self.setting == Setting::Plain {
-            return None;
-        }
-        let more: Vec<f64> = self.ns.iter().zip(&plain.ns).map(|(ns, plain)| ns - plain).collect();
-        statistics::spread(&more)
+/// How much longer the pair took than the plain one of the same use, round by round.
+fn more_than_plain(row: &PairRow, rows: &[PairRow]) -> Option<Spread> {
+    let plain =
+        rows.iter().find(|other| other.of.used == row.of.used && other.of.setting == Setting::Plain)?;
+    if row.of.setting == Setting::Plain {
+        return None;
     }
+    let more: Vec<f64> = row.values.iter().zip(&plain.values).map(|(ns, plain)| ns - plain).collect();
+    statistics::spread(&more)
 }
 
 /// A profile that is removed at the end.
@@ -245,28 +258,15 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let profile = Profile(std::env::temp_dir().join(file));
     let progress = bench.start(rows.len() * (options.common.runs as usize + 1));
     let watch = Watch::start();
-    for round in 0..=options.common.runs {
-        for row in &mut rows {
-            progress.begin(&row.setting.name());
-            if row.failure.is_none() && !interrupt::came() {
-                match row.run(bench, options, &profile.0) {
-                    _ if interrupt::came() => {} // which may have reached the program too
-                    Ok(ns) if round > 0 => row.ns.push(ns),
-                    Ok(_) => {}
-                    Err(error) => row.failure = Some(format!("{error:#}")),
-                }
-            }
-            progress.done();
-        }
-    }
-    for row in rows.iter_mut().filter(|row| interrupt::came() && row.ns.is_empty() && row.failure.is_none()) {
-        row.failure = Some(CUT_SHORT.into());
-    }
+    let label = |pair: &Paired| pair.setting.name();
+    in_rounds(&mut rows, 0..=options.common.runs, &*progress, label, |pair| {
+        Some(pair.run(bench, options, &profile.0).map_err(|error| format!("{error:#}")))
+    });
     drop(progress);
     let noise = watch.stop();
     let mut plot = RangePlot::new("An uncontended lock of an unmodified program", "ns", Better::Lower);
     for row in &rows {
-        plot.row(format!("{}: {}", row.used.name(), row.setting.name()), statistics::spread(&row.ns));
+        plot.row(format!("{}: {}", row.of.used.name(), row.of.setting.name()), row.spread(|&ns| ns));
     }
     Ok(Findings {
         workload: "pair",
@@ -297,10 +297,10 @@ fn table(rows: &[PairRow]) -> Table {
     ]);
     for row in rows {
         table.row([
-            Cell::from(row.used.name()),
-            row.setting.name().into(),
-            statistics::spread(&row.ns).into(),
-            row.more_than_plain(rows).into(),
+            Cell::from(row.of.used.name()),
+            row.of.setting.name().into(),
+            row.spread(|&ns| ns).into(),
+            more_than_plain(row, rows).into(),
             row.failure.clone().into(),
         ]);
     }
@@ -309,11 +309,11 @@ fn table(rows: &[PairRow]) -> Table {
 
 fn goals(rows: &[PairRow]) -> Vec<Goal> {
     let goal = |row: &PairRow| {
-        let Setting::Recorded(period) = row.setting else { return None };
+        let Setting::Recorded(period) = row.of.setting else { return None };
         Some(Goal {
             goal: "what recording adds to an uncontended pair, in ns",
-            subject: format!("{}: {}", row.used.name(), row.setting.name()),
-            figure: row.more_than_plain(rows)?,
+            subject: format!("{}: {}", row.of.used.name(), row.of.setting.name()),
+            figure: more_than_plain(row, rows)?,
             bound: if period == 1 { FULL_BOUND_NS } else { SAMPLED_BOUND_NS },
             at_least: false,
             noise_counts: false,
@@ -336,13 +336,17 @@ mod tests {
         assert!(of(&["nosuch"], &[]).is_err());
         assert!(of(&["mcs"], &[Use::Write, Use::Read]).is_err());
         assert_eq!(of(&["glibc", "mcs"], &[Use::Mutex]).unwrap(), 5);
+        assert_eq!(of(&["mcs", "mcs"], &[Use::Mutex, Use::Mutex]).unwrap(), 5, "each once");
         assert_eq!(of(&["mcs"], &[]).unwrap(), 4 * 4 + 2, "readers cannot share it");
         assert!(of(&[], &[Use::Mutex]).unwrap() > 10);
     }
 
     #[test]
     fn recording_is_judged_by_what_it_adds_to_the_same_use() {
-        let row = |used, setting, ns: [f64; 2]| PairRow { used, setting, ns: ns.to_vec(), failure: None };
+        let row = |used, setting, ns: [f64; 2]| Rounds {
+            values: ns.to_vec(),
+            ..Rounds::new(Paired { used, setting })
+        };
         let rows = [
             row(Use::Read, Setting::Plain, [0.0, 0.0]),
             row(Use::Mutex, Setting::Plain, [10.0, 20.0]),
@@ -355,10 +359,9 @@ mod tests {
 
     #[test]
     fn the_table_on_every_screen() {
-        let row = |used, setting, ns: &[f64], failure: Option<&str>| PairRow {
-            used,
-            setting,
-            ns: ns.to_vec(),
+        let row = |used, setting, ns: &[f64], failure: Option<&str>| Rounds {
+            of: Paired { used, setting },
+            values: ns.to_vec(),
             failure: failure.map(str::to_owned),
         };
         let rows = [

@@ -2,7 +2,7 @@
 
 use super::Common;
 use super::contenders::{self, Contender, Wait};
-use super::cost::Pair;
+use super::cost::Single;
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::handover::{self, Floor};
 use super::limited;
@@ -130,8 +130,8 @@ fn floor_ns(bench: &Bench, floor: Floor, cores: [u32; 2], stamp_cycles: f64) -> 
 struct Sample {
     /// From a release to the acquisition of a core that waits.
     handover_ns: f64,
-    /// Acquisition and release when no thread waits: the lock's own instructions.
-    pair_ns: f64,
+    /// A release when no thread waits. An acquisition has no part in a hand-over: the waiter has done it before, but for its last poll.
+    release_ns: f64,
     /// The floor of such a lock between the first two cores.
     floor_ns: f64,
 }
@@ -141,9 +141,9 @@ impl Sample {
         self.handover_ns / self.floor_ns
     }
 
-    /// The same without the lock's own instructions.
+    /// The same without the instructions of the release.
     fn waiting_times_floor(&self) -> f64 {
-        ((self.handover_ns - self.pair_ns) / self.floor_ns).max(0.0)
+        ((self.handover_ns - self.release_ns) / self.floor_ns).max(0.0)
     }
 }
 
@@ -156,9 +156,12 @@ fn sample(
 ) -> Option<Result<Sample, Wrong>> {
     let turns = (ACQUISITIONS / cores.len() as u32).max(50);
     let floor_ns = floor_ns(bench, floor_of(contender), [cores[0], cores[1]], stamp_cycles)?;
-    let pair = contender.measure(Wait::Pure, Pair { core: cores[0], shared: false })?;
+    let single = contender.measure(Wait::Pure, Single { core: cores[0], stamp_cycles })?;
     let handover = handover::lock_cycles(contender, cores, turns, stamp_cycles)?;
-    let assemble = || Ok(Sample { handover_ns: handover? / bench.ghz, pair_ns: pair? / bench.ghz, floor_ns });
+    let assemble = || {
+        let (_, release) = single?;
+        Ok(Sample { handover_ns: handover? / bench.ghz, release_ns: release / bench.ghz, floor_ns })
+    };
     Some(assemble())
 }
 
@@ -224,7 +227,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let noise = watch.stop();
     let mut plot = RangePlot::new("Hand-over between two cores", "ns", Better::Lower);
     for row in measured.first().map(|(_, rows)| rows.as_slice()).unwrap_or_default() {
-        plot.row(row.contender.name(), row.spread(|sample| sample.handover_ns));
+        plot.row(row.of.name(), row.spread(|sample| sample.handover_ns));
     }
     let transfer = distances.first().and_then(|distance| statistics::spread(&distance.transfer_ns));
     Ok(Findings {
@@ -251,7 +254,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
                 table: handover_table(&measured, transfer.map(|spread| spread.median)),
                 notes: vec![
                     "From the release to the waiter's acquisition; multiples are of the floor of such a lock, timed just before \
-                     it. `less own` leaves out the lock's own instructions, which are its pair when no thread waits."
+                     it. `less own` leaves out the lock's own instructions, which are its release when no thread waits."
                         .into(),
                 ],
             },
@@ -290,7 +293,7 @@ fn handover_table(measured: &[Contended], transfer_ns: Option<f64>) -> Table {
         Column::spread("times_floor", "times the floor"),
         Column::spread("less_own_times_floor", "less own"),
         Column::text("floor", "floor"),
-        Column::number("pair_ns", "own ns").detail(),
+        Column::number("release_ns", "own ns").detail(),
         Column::number("times_compare_and_swap", "times compare-and-swap").detail(),
         Column::text("failure", "failure").detail().only_if_any(),
     ]);
@@ -298,14 +301,14 @@ fn handover_table(measured: &[Contended], transfer_ns: Option<f64>) -> Table {
         for row in rows {
             let ns = row.spread(|sample| sample.handover_ns);
             table.row([
-                Cell::from(row.contender.name()),
-                row.contender.library().into(),
+                Cell::from(row.of.name()),
+                row.of.library().into(),
                 (*threads).into(),
                 row.cell(|sample| sample.handover_ns),
                 row.spread(Sample::times_floor).into(),
                 row.spread(Sample::waiting_times_floor).into(),
-                floor_of(&row.contender).name().into(),
-                row.spread(|sample| sample.pair_ns).map(|spread| spread.median).into(),
+                floor_of(&row.of).name().into(),
+                row.spread(|sample| sample.release_ns).map(|spread| spread.median).into(),
                 ns.zip(transfer_ns).map(|(ns, transfer_ns)| ns.median / transfer_ns).into(),
                 row.failure.clone().into(),
             ]);
@@ -318,7 +321,7 @@ fn handover_table(measured: &[Contended], transfer_ns: Option<f64>) -> Table {
 /// floor.
 fn goals(measured: &[Contended]) -> Vec<Goal> {
     let Some((_, rows)) = measured.iter().find(|(threads, _)| *threads == 2) else { return Vec::new() };
-    let queued = rows.iter().filter(|row| match row.contender {
+    let queued = rows.iter().filter(|row| match row.of {
         // A ticket lock that backs off has the family of its waiting.
         Contender::Own(lock) => {
             matches!(lock.family, Family::Queue | Family::Ticket) || lock.name.starts_with("ticket")
@@ -328,11 +331,11 @@ fn goals(measured: &[Contended]) -> Vec<Goal> {
     });
     let goal = |row: &LockRounds<Sample>| {
         Some(Goal {
-            goal: match floor_of(&row.contender) {
+            goal: match floor_of(&row.of) {
                 Floor::OneLine => "hand-over less the lock's own instructions, times the floor of one line",
                 Floor::TwoLines => "hand-over less the lock's own instructions, times the floor of two lines",
             },
-            subject: row.contender.name().into(),
+            subject: row.of.name().into(),
             figure: row.spread(Sample::waiting_times_floor)?,
             bound: GOAL_TIMES_FLOOR,
             at_least: false,
@@ -364,8 +367,8 @@ mod tests {
     #[test]
     fn own_instructions_are_not_held_against_queue_and_ticket_locks() {
         let row = |name: &str, handover_ns| LockRounds {
-            contender: contenders::find(name).unwrap(),
-            values: vec![Sample { handover_ns, pair_ns: 10.0, floor_ns: 50.0 }; 3],
+            of: contenders::find(name).unwrap(),
+            values: vec![Sample { handover_ns, release_ns: 10.0, floor_ns: 50.0 }; 3],
             failure: None,
         };
         let rows = vec![
@@ -404,8 +407,8 @@ mod tests {
             two_lines_ns: vec![84.0, 85.0, 88.0],
         }];
         let row = |name: &str, handover_ns| LockRounds {
-            contender: contenders::find(name).unwrap(),
-            values: vec![Sample { handover_ns, pair_ns: 10.0, floor_ns: 50.0 }; 3],
+            of: contenders::find(name).unwrap(),
+            values: vec![Sample { handover_ns, release_ns: 10.0, floor_ns: 50.0 }; 3],
             failure: None,
         };
         let measured = [(2, vec![row("ticket-proportional", 70.0), row("posix-mutex", 8_000.0)])];

@@ -11,6 +11,7 @@ use curve::{Curve, Point, Provenance, Unit};
 use hdrhistogram::Histogram;
 use machine::{Home, Machine, Plan};
 use serde::{Deserialize, Serialize};
+use session::ensure_usage;
 use session::noise::{Watch, cpu_of};
 use std::fmt;
 use std::marker::PhantomData;
@@ -139,31 +140,38 @@ pub(super) fn observed<W: WaitObserver>(
     contender.measure(contender.wait(load.threads, bench.cores()), Observed(&mix, &plan, PhantomData))
 }
 
-fn sample(contender: &Contender, bench: &Bench, load: &Load) -> Option<Result<Sample, Wrong>> {
-    let cpu_before = cpu_of(libc::RUSAGE_SELF);
-    let counted = observed::<()>(contender, bench, load)?;
-    let cpu = cpu_of(libc::RUSAGE_SELF).saturating_sub(cpu_before);
-    let timed = observed::<Recorded>(contender, bench, load)?;
-    let assemble = || {
-        let (counted, timed) = (counted?, timed?);
-        let mut all = Recorded::default().0;
-        for waits in &timed.waits {
-            all.add(&waits.0).expect("the bounds are the same");
-        }
-        Ok(Sample {
+/// A run that counts and one that times each wait, each in at most the limit.
+fn sample(
+    contender: &Contender,
+    bench: &Bench,
+    load: &Load,
+    limit: Duration,
+) -> Option<Result<Sample, String>> {
+    let counted = limited::measured(limit, || {
+        let cpu_before = cpu_of(libc::RUSAGE_SELF);
+        let counted = observed::<()>(contender, bench, load)?;
+        let cpu = cpu_of(libc::RUSAGE_SELF).saturating_sub(cpu_before);
+        Some(counted.map(|counted| Sample {
             per_second: counted.per_second(),
             cpu_ns: cpu.as_nanos() as f64 / counted.total().max(1) as f64,
             slowest_share: counted.slowest_share(),
             jain: counted.jain(),
-            waits: [
-                all.value_at_quantile(0.5),
-                all.value_at_quantile(0.99),
-                all.value_at_quantile(0.999),
-                all.max(),
-            ],
-        })
-    };
-    Some(assemble())
+            waits: [0; 4],
+        }))
+    })?;
+    let Ok(counted) = counted else { return Some(counted) };
+    let waits = limited::measured(limit, || {
+        let timed = observed::<Recorded>(contender, bench, load)?;
+        Some(timed.map(|timed| {
+            let mut all = Recorded::default().0;
+            for waits in &timed.waits {
+                all.add(&waits.0).expect("the bounds are the same");
+            }
+            let [median, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| all.value_at_quantile(quantile));
+            [median, p99, p999, all.max()]
+        }))
+    })?;
+    Some(waits.map(|waits| Sample { waits, ..counted }))
 }
 
 /// What a thread of a shared core needs to get its turn: Linux's time slices are 3 to 4 ms.
@@ -186,9 +194,7 @@ struct Loaded {
 fn measure(bench: &Bench, chosen: &[Contender], loads: &[Load], runs: u32, limit: Duration) -> Vec<Loaded> {
     let progress = bench.start(loads.len() * chosen.len() * (runs as usize + 1));
     let measured = loads.iter().map(|&load| {
-        let rows = interleaved(chosen, runs, &*progress, |contender| {
-            limited::measured(limit, || sample(contender, bench, &load))
-        });
+        let rows = interleaved(chosen, runs, &*progress, |contender| sample(contender, bench, &load, limit));
         Loaded { load, rows }
     });
     let measured = measured.collect();
@@ -213,7 +219,11 @@ pub(super) fn loads_of(
                     threads,
                     duration_ns: options.duration.as_nanos() as u64,
                 };
-                loads.extend(threads.iter().map(load));
+                for load in threads.iter().map(load) {
+                    if !loads.contains(&load) {
+                        loads.push(load);
+                    }
+                }
             }
         }
     }
@@ -229,6 +239,19 @@ fn loads(bench: &Bench, options: &Options) -> Vec<Load> {
     loads_of(options, options.threads.iter().map(|&threads| threads.into())).map(turns).collect()
 }
 
+/// # Errors
+///
+/// A run that would be ended before it is over.
+pub(super) fn ensure_in_time(options: &Options, run: impl fmt::Display, lasts_ns: u64) -> anyhow::Result<()> {
+    let limit = options.common.limit;
+    ensure_usage!(
+        Duration::from_nanos(lasts_ns) < limit,
+        "a run with {run} lasts {}, and --time-limit ends it after {limit:?}: give a longer limit",
+        shown_ns(lasts_ns)
+    );
+    Ok(())
+}
+
 /// Measures.
 ///
 /// # Errors
@@ -237,6 +260,9 @@ fn loads(bench: &Bench, options: &Options) -> Vec<Load> {
 pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let chosen = contenders::select(&options.common.lock)?;
     let loads = loads(bench, options);
+    for load in &loads {
+        ensure_in_time(options, format_args!("{} threads", load.threads), load.duration_ns)?;
+    }
     let watch = Watch::start();
     let measured = measure(bench, &chosen, &loads, options.common.runs, options.common.limit);
     let noise = watch.stop();
@@ -293,12 +319,12 @@ fn table(bench: &Bench, measured: &[Loaded]) -> Table {
     ]);
     for Loaded { load, rows } in measured {
         for row in rows {
-            let wait = row.contender.wait(load.threads, bench.cores());
+            let wait = row.of.wait(load.threads, bench.cores());
             let median = |figure: &dyn Fn(&Sample) -> f64| row.spread(figure).map(|spread| spread.median);
             let waited = |index: usize| median(&|sample| sample.waits[index] as f64 / bench.ghz);
             table.row([
-                Cell::from(row.contender.name()),
-                row.contender.library().into(),
+                Cell::from(row.of.name()),
+                row.of.library().into(),
                 load.threads.into(),
                 row.cell(|sample| sample.per_second),
                 waited(0).into(),
@@ -311,7 +337,7 @@ fn table(bench: &Bench, measured: &[Loaded]) -> Table {
                 load.section.to_string().into(),
                 load.think_ns.into(),
                 load.reads_percent.into(),
-                row.contender.wait_in_words(wait).into(),
+                row.of.wait_in_words(wait).into(),
                 row.failure.clone().into(),
             ]);
         }
@@ -327,7 +353,7 @@ fn curves(measured: &[Loaded]) -> anyhow::Result<Vec<Curve>> {
             == (first.load.section, first.load.think_ns, first.load.reads_percent)
     };
     let curve = |index: usize| {
-        let name = first.rows[index].contender.name();
+        let name = first.rows[index].of.name();
         let mut points: Vec<Point> = Vec::new();
         for loaded in measured.iter().filter(|loaded| same(&loaded.load)) {
             let runs = loaded.rows[index].figures(|sample| sample.per_second);
@@ -352,7 +378,7 @@ fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
             row.spread(|sample| sample.per_second).map_or(0.0, |spread| spread.median)
         };
         rows.iter()
-            .filter(|row| row.contender.blocks() && is(&row.contender) && !row.values.is_empty())
+            .filter(|row| row.of.blocks() && is(&row.of) && !row.values.is_empty())
             .max_by(|a, b| median(a).total_cmp(&median(b)))
     }
     let oversubscribed = measured.iter().filter(|loaded| loaded.load.threads > bench.cores());
@@ -371,8 +397,8 @@ fn goals(bench: &Bench, measured: &[Loaded]) -> Vec<Goal> {
             },
             subject: format!(
                 "{} against {}, {} threads, section {}, think {}, {} % reads",
-                ours.contender.name(),
-                theirs.contender.name(),
+                ours.of.name(),
+                theirs.of.name(),
                 loaded.load.threads,
                 loaded.load.section,
                 shown_ns(loaded.load.think_ns),
@@ -470,7 +496,7 @@ mod tests {
             duration_ns: 50_000_000,
         };
         let row = |name: &str, failure: Option<&str>| LockRounds {
-            contender: contenders::find(name).unwrap(),
+            of: contenders::find(name).unwrap(),
             values: if failure.is_some() { Vec::new() } else { vec![sample(1.0e6), sample(1.5e6)] },
             failure: failure.map(str::to_owned),
         };

@@ -9,6 +9,7 @@ use machine::{Machine as _, Native, Place, Topology};
 use session::host::allowed_cores;
 use session::interrupt;
 use session::progress::{Progress, Steps, Work};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Reads the cycle counter after everything before is done and before anything after begins.
@@ -101,18 +102,26 @@ impl Bench {
     }
 }
 
-/// What one lock came to, round by round.
+/// What a lock, or another thing that is measured, came to, round by round.
 #[derive(Debug)]
-pub struct LockRounds<T> {
-    /// The lock.
-    pub contender: Contender,
-    /// One value a round; none in the warm-up.
+pub struct Rounds<S, T> {
+    /// What is measured.
+    pub of: S,
+    /// One value a round; none in the warm-up, and none at all after a failure: what was quick enough does not stand for the rest.
     pub values: Vec<T>,
     /// Why values are missing.
     pub failure: Option<String>,
 }
 
-impl<T> LockRounds<T> {
+/// What one lock came to.
+pub type LockRounds<T> = Rounds<Contender, T>;
+
+impl<S, T> Rounds<S, T> {
+    /// No round yet.
+    pub fn new(of: S) -> Self {
+        Self { of, values: Vec::new(), failure: None }
+    }
+
     /// One figure of every round.
     pub fn figures(&self, figure: impl Fn(&T) -> f64) -> Vec<f64> {
         self.values.iter().map(figure).collect()
@@ -133,33 +142,46 @@ impl<T> LockRounds<T> {
     }
 }
 
-/// Measures each lock once to warm up and then so many times, in turn (A B C A B C …), so that a machine that gets slower
-/// does so for all. A lock that fails is not measured again; one that is missing never is; a round without a value leaves a
-/// gap.
+/// Measures each lock once to warm up and then so many times, as [`in_rounds`] does. A lock that is missing is never measured.
 pub fn interleaved<T>(
     contenders: &[Contender],
     runs: u32,
     progress: &dyn Steps,
-    mut measure: impl FnMut(&Contender) -> Option<Result<T, String>>,
+    measure: impl FnMut(&Contender) -> Option<Result<T, String>>,
 ) -> Vec<LockRounds<T>> {
-    let row = |&contender: &Contender| LockRounds {
-        contender,
-        values: Vec::new(),
-        failure: contender.missing().map(|why| format!("not built: {why}")),
+    let row = |&of: &Contender| Rounds {
+        failure: of.missing().map(|why| format!("not built: {why}")),
+        ..Rounds::new(of)
     };
     let mut rows: Vec<LockRounds<T>> = contenders.iter().map(row).collect();
-    for round in 0..=runs {
-        for row in &mut rows {
+    in_rounds(&mut rows, 0..=runs, progress, |contender| contender.name().to_owned(), measure);
+    rows
+}
+
+/// Measures each row in turn (A B C A B C …), so that a machine that gets slower does so for all. Round 0 is a warm-up, whose value
+/// does not count. A row that fails is not measured again; a round without a value leaves a gap.
+pub fn in_rounds<S, T>(
+    rows: &mut [Rounds<S, T>],
+    rounds: RangeInclusive<u32>,
+    progress: &dyn Steps,
+    label: impl Fn(&S) -> String,
+    mut measure: impl FnMut(&S) -> Option<Result<T, String>>,
+) {
+    for round in rounds {
+        for row in &mut *rows {
             if row.failure.is_none() && !interrupt::came() {
-                progress.begin(row.contender.name());
-                let measured = measure(&row.contender);
+                progress.begin(&label(&row.of));
+                let measured = measure(&row.of);
                 if interrupt::came() {
                     continue; // the interrupt may have reached the run too
                 }
                 match measured {
                     Some(Ok(value)) if round > 0 => row.values.push(value),
                     Some(Ok(_)) | None => {}
-                    Some(Err(failure)) => row.failure = Some(failure),
+                    Some(Err(failure)) => {
+                        row.values.clear();
+                        row.failure = Some(failure);
+                    }
                 }
             }
             progress.done();
@@ -172,7 +194,6 @@ pub fn interleaved<T>(
             "no value in any round: its threads never ran together".into()
         });
     }
-    rows
 }
 
 /// What a row says that has no value because of an interrupt.
@@ -227,14 +248,18 @@ mod tests {
         let contenders = select(&["ticket".into(), "posix-mutex".into()]).unwrap();
         let progress = Counted::default();
         let mut order = Vec::new();
-        let rows = interleaved(&contenders, 2, &progress, |contender| {
+        let rows = interleaved(&contenders, 3, &progress, |contender| {
             order.push(contender.name());
-            let late = order.len() > 2 && contender.name() == "ticket";
+            let late = order.len() > 4 && contender.name() == "ticket";
             Some(if late { Err("wrong".into()) } else { Ok(order.len()) })
         });
-        assert_eq!(order, ["ticket", "posix-mutex", "ticket", "posix-mutex", "posix-mutex"]);
-        assert!(rows[0].values.is_empty() && rows[0].failure.as_deref() == Some("wrong"));
-        assert_eq!(rows[1].values, [4, 5]);
-        assert_eq!(progress.0.load(Ordering::Relaxed), 6, "what is left out is done too");
+        let [one, other] = ["ticket", "posix-mutex"];
+        assert_eq!(order, [one, other, one, other, one, other, other]);
+        assert!(
+            rows[0].values.is_empty() && rows[0].failure.as_deref() == Some("wrong"),
+            "not the one that was in time"
+        );
+        assert_eq!(rows[1].values, [4, 6, 7]);
+        assert_eq!(progress.0.load(Ordering::Relaxed), 8, "what is left out is done too");
     }
 }

@@ -1,9 +1,9 @@
-//! The locks as C functions, named as pthread's: `contend_mcs_lock`, `contend_mcs_trylock`, `contend_mcs_timedlock`,
-//! `contend_mcs_unlock`; for reader-writer locks `contend_rw_rdlock`, `contend_rw_wrlock` and their kin, and
-//! `contend_rw_unlock` for either.
+//! The locks as C functions, named as pthread's: `contend_mcs_lock`, `contend_mcs_trylock`, `contend_mcs_unlock`, and
+//! `contend_futex_timedlock` where a wait can end at a deadline; for reader-writer locks `contend_rw_rdlock`,
+//! `contend_rw_wrlock`, and `contend_rw_unlock` for either.
 //!
 //! Every function takes a pointer to a lock that is not null, initialised (all zero bits are a free lock), and used by
-//! the functions of its own kind only. All give 0, or an error number as pthread does. What the headers in `include/` say
+//! the functions of its own kind only. Those that acquire and release give 0, or an error number as pthread does. What the headers in `include/` say
 //! of each lock is made by `tests/headers.rs` from the catalogue that names the locks elsewhere.
 //!
 //! The locks run on [`machine::Patient`]: a program in C may have more threads than cores, and first-in-first-out spinning

@@ -41,7 +41,7 @@ pub use pthread::environment::GLIBC;
 /// The exit code of a run that was ended at its time limit, as timeout(1) has it.
 pub const TIMED_OUT: u8 = 124;
 
-/// How a lock stands in for a kind of pthread object; `None` if it cannot.
+/// How a lock replaces a kind of pthread object; `None` if it cannot.
 #[must_use]
 pub fn support(lock: &Lock, kind: ObjectKind) -> Option<Support> {
     Support::new(Abilities { bytes: lock.bytes, shared: lock.shared, timed: lock.timed }, kind)

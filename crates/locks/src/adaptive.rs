@@ -15,7 +15,7 @@
 //!    before may have lost its core; when a place has ended so, no thread queues up until the queue moves again. The first polls
 //!    for as long as it would take to fall asleep and be woken.
 //! 4. Then it sleeps, newcomers at once where others sleep already. One sleeper at a time is on its way. One that finds the lock held
-//!    after it has waited for 1 ms keeps newcomers out, one such in each ms, until it or another sleeper is in.
+//!    after it has waited for 1 ms forbids barging, one such in each ms, until it or another sleeper is in.
 //!
 //! Order: the first thread that finds the lock free enters; of those that sleep one enters in each ms, even if others come. A
 //! waiting writer lets no new reader past; a thread that reads already is let in whatever waits. Any thread may release either

@@ -33,7 +33,7 @@
 //! writer hands over to a waiting one, past the readers. With [`WRITERS_FIRST_NONRECURSIVE`] new readers besides stay out while
 //! the primary writer waits for those who are in. Any thread may release either side.
 //! Source: Riegel's reader-writer lock of glibc 2.25 (2016) as it is in 2.36, after the states that its overview describes. Its
-//! `cur_writer`, of which only errors depend, is left out. Not in glibc: becoming a reader, and waiting where there are too many
+//! `cur_writer`, on which only errors depend, is left out. Not in glibc: becoming a reader, and waiting where there are too many
 //! readers. A writer that finds the queue neither open nor the lock without a primary writer goes round in glibc until that
 //! changes; one that is preferred here watches for `PRIMARY` or a hand-over then, since nothing waits for three words.
 

@@ -33,7 +33,7 @@
 //! | threads take several locks, in no order of their own         | [`WwMutex<T>`](WwMutex), in a [transaction](WwClass::transaction) |
 //! | threads wait for something else than a lock                  | a [`WaitTable`]: the thread that changes it wakes them |
 //!
-//! [`GlibcMutex`] and its kin are what programs have without contend, for simulation and comparison.
+//! [`GlibcMutex`] and the other locks of glibc are what programs have without contend, for simulation and comparison.
 //! [`Tas`], [`Ticket`] and the rest are what the literature compares with: baselines that collapse, and the steps between
 //! them and the queues. `contend predict` and `contend bench` show which one a program needs; the [`catalogue`] names all.
 //!

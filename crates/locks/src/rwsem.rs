@@ -12,7 +12,7 @@
 //!
 //! | word               | written by                       | meaning                                        |
 //! |--------------------|----------------------------------|------------------------------------------------|
-//! | `owner`            | who enters, lets in or leaves    | bits 2 and up: the writer's thread + 1; `READERS_OWN`: readers have it, or had it last; `NOT_WORTH_SPINNING`, until those are gone. A hint |
+//! | `owner`            | who enters, lets in or leaves    | bits 2 and up: the writer's thread number plus 1; `READERS_OWN`: readers have it, or had it last; `NOT_WORTH_SPINNING`, until those are gone. A hint |
 //! | `spinners`         | see [`Osq`]                      | the queue of the writers that spin             |
 //! | `waiters`          | the thread that has `LIST`       | the list of those that sleep, see `ring.rs`    |
 //! | node `writer`      | its owner                        | who wants to write; 0: a reader                |

@@ -1,8 +1,8 @@
 //! The locks with waiters that spin until they are let in: for programs whose threads each have a core of their own.
 //!
 //! With more threads than cores a lock that serves in the order of arrival then waits a time slice for each hand-over, since
-//! the next one in is mostly not running: such a program takes minutes where the locks of the crate's root take a moment.
-//! (`Futex` and `Rw` sleep in the kernel on either machine.)
+//! the next owner is mostly not running: such a program takes minutes where the locks of the crate's root take a moment.
+//! (`Futex` and `Rw` sleep in the kernel here, too.)
 //!
 //! ```
 //! use contend_locks::spinning::{Mcs, Mutex};

@@ -1,4 +1,4 @@
-//! The shared object that stands in for the pthread lock functions.
+//! The shared object that replaces the pthread lock functions.
 //!
 //! It is loaded into an unmodified program by `LD_PRELOAD` and defines the names of `exports`. Each object (mutex,
 //! reader-writer lock, spin lock) is decided about once, when it is first used: it is glibc's, and every call for it goes on
@@ -12,7 +12,7 @@
 //! | `cancellation` | what makes a wait a point of cancellation                                         |
 //! | `tag`       | whose an object is                                                                   |
 //! | `choice`    | what the configuration says of each kind of object                                   |
-//! | `algorithm` | the locks of the catalogue behind function pointers, and what emulation puts around them |
+//! | `algorithm` | the locks of the catalogue behind function pointers, and what emulation adds to them |
 //! | `state`     | entering and leaving a lock, across forks                                            |
 //! | `generation` | how often the process was forked off, and how a child notices that it is one        |
 //! | `arena`     | side table for lock state that does not fit into the pthread object                  |

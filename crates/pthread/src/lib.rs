@@ -3,7 +3,7 @@
 //! | module          | what is there                                                                          |
 //! |-----------------|----------------------------------------------------------------------------------------|
 //! | [`object`]      | kinds of pthread object, their sizes, what lies where in them                          |
-//! | [`support`]     | which kinds a lock can stand in for, and with what help                                |
+//! | [`support`]     | which kinds a lock can replace, and with what help                                |
 //! | [`environment`] | the variables by which the command tells the preload library what to do                |
 //! | [`request`]     | how a lock is asked for by name                                                         |
 //! | [`symbol`]      | the name of a function or variable as it is printed, from its symbol                   |

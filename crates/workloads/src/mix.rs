@@ -84,6 +84,10 @@ impl<W> Outcome<W> {
 /// begins with one and doubles, so that a thread which waits longer than the whole run for its first lock stops after it.
 const SECTIONS_PER_CLOCK: u32 = 16;
 
+/// Beside a section and think time of so many cycles the clock costs little: it is looked at after each, so that no thread goes on for a
+/// batch after the others have left, which would count among what it got of the lock.
+const LONG_CYCLES: u64 = 1_000;
+
 #[repr(C)]
 struct MixObject<S, C> {
     lock: S,
@@ -130,6 +134,8 @@ fn acquire_until_over<M: Machine, S: Exclusion, W: WaitObserver>(
     let mut random = Random::of_thread(seed, thread);
     let mut result =
         ThreadResult { thread, acquisitions: 0, writes: 0, disturbed: false, waits: W::default() };
+    let is_long = mix.section_cycles + mix.think_cycles > LONG_CYCLES;
+    let most = if is_long { 1 } else { SECTIONS_PER_CLOCK };
     // One section at least, however late the thread starts.
     let mut sections = 1;
     loop {
@@ -169,7 +175,7 @@ fn acquire_until_over<M: Machine, S: Exclusion, W: WaitObserver>(
         if !M::running() {
             return result;
         }
-        sections = SECTIONS_PER_CLOCK.min(2 * sections);
+        sections = most.min(2 * sections);
     }
 }
 

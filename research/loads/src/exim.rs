@@ -19,8 +19,7 @@ use crate::stage::Stage;
 use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use bench::findings::{Drawing, Findings, Part};
-use bench::timing::{Bench, CUT_SHORT};
-use compare::statistics;
+use bench::timing::{Bench, CUT_SHORT, Rounds, in_rounds};
 use curve::{Curve, Point, Provenance, Unit};
 use machine::{Machine as _, Native, Plan};
 use namespaces::Namespaces;
@@ -56,12 +55,8 @@ struct Run {
     twice: u64,
 }
 
-/// What one number of clients came to.
-struct LoadRow {
-    clients: usize,
-    runs: Vec<Run>,
-    failure: Option<String>,
-}
+/// What a number of clients came to.
+type LoadRow = Rounds<usize, Run>;
 
 /// How often each message of a client lies in its mailbox: those that are not there, and those that are there too often.
 fn account(accepted: u64, client: usize, mailbox: &str) -> (u64, u64) {
@@ -162,32 +157,20 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let namespaces = Namespaces::enter(stage.path())?;
     let progress = bench.start(threads.len() * options.runs as usize);
     let watch = Watch::start();
-    let mut rows: Vec<LoadRow> =
-        threads.iter().map(|&clients| LoadRow { clients, runs: Vec::new(), failure: None }).collect();
+    let mut rows: Vec<LoadRow> = threads.iter().copied().map(Rounds::new).collect();
     let mut number = 0;
-    for _ in 0..options.runs {
-        for row in &mut rows {
-            progress.begin(&format!("{} clients", row.clients));
-            if row.failure.is_none() && !interrupt::came() {
-                number += 1;
-                let directory = stage.path().join(number.to_string());
-                match round(&program, &directory, &bench.pinned(row.clients), options, &namespaces) {
-                    _ if interrupt::came() => {}
-                    Ok(run) => row.runs.push(run),
-                    Err(error) => row.failure = Some(format!("{error:#}")),
-                }
-                let _ = std::fs::remove_dir_all(directory); // what is left goes with the stage
-            }
-            progress.done();
-        }
-    }
-    for row in rows.iter_mut().filter(|row| interrupt::came() && row.runs.is_empty()) {
-        row.failure.get_or_insert_with(|| CUT_SHORT.into());
-    }
+    let label = |clients: &usize| format!("{clients} clients");
+    in_rounds(&mut rows, 1..=options.runs, &*progress, label, |&clients| {
+        number += 1;
+        let directory = stage.path().join(number.to_string());
+        let run = round(&program, &directory, &bench.pinned(clients), options, &namespaces);
+        let _ = std::fs::remove_dir_all(directory); // what is left goes with the stage
+        Some(run.map_err(|error| format!("{error:#}")))
+    });
     drop(progress);
     let noise = watch.stop();
-    let rates = |row: &LoadRow| row.runs.iter().map(|run| run.per_second).collect::<Vec<_>>();
-    let points = rows.iter().filter_map(|row| Point::of_runs(row.clients as u32, &rates(row)));
+    let rates = |row: &LoadRow| row.figures(|run| run.per_second);
+    let points = rows.iter().filter_map(|row| Point::of_runs(row.of as u32, &rates(row)));
     let curve = Curve::new("exim", Unit::OperationsPerSecond, Provenance::Measured)
         .workload("exim")
         .with_points(points)
@@ -229,13 +212,13 @@ fn table(rows: &[LoadRow]) -> Table {
         Column::text("failure", "failure").only_if_any(),
     ]);
     for row in rows {
-        let rates: Vec<f64> = row.runs.iter().map(|run| run.per_second).collect();
-        let spread = statistics::spread(&rates);
-        let sum = |of: fn(&Run) -> u64| (!row.runs.is_empty()).then(|| row.runs.iter().map(of).sum::<u64>());
+        let spread = row.spread(|run| run.per_second);
+        let sum =
+            |of: fn(&Run) -> u64| (!row.values.is_empty()).then(|| row.values.iter().map(of).sum::<u64>());
         table.row([
-            Cell::from(row.clients),
+            Cell::from(row.of),
             spread.into(),
-            spread.map(|spread| spread.median / row.clients as f64).into(),
+            spread.map(|spread| spread.median / row.of as f64).into(),
             sum(|run| run.accepted).into(),
             sum(|run| run.lost).into(),
             sum(|run| run.twice).into(),

@@ -8,7 +8,7 @@ use crate::caught;
 use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use bench::findings::{Drawing, Findings, Part};
-use bench::timing::{Bench, CUT_SHORT};
+use bench::timing::{Bench, Rounds, in_rounds};
 use compare::statistics;
 use curve::{Curve, Point, Provenance, Unit};
 use machine::{Machine as _, Patient, Plan};
@@ -259,14 +259,8 @@ impl Whose {
     const ALL: [Self; 3] = [Self::Kernel, Self::KernelByNode, Self::WaitTable];
 }
 
-/// What one number of threads came to.
-struct LoadRow {
-    whose: Whose,
-    threads: usize,
-    /// Operations a second or nanoseconds, round by round.
-    values: Vec<f64>,
-    failure: Option<String>,
-}
+/// What a number of threads on some queues came to: operations a second or nanoseconds, round by round.
+type LoadRow = Rounds<(Whose, usize), f64>;
 
 /// Runs one of the loads.
 ///
@@ -292,38 +286,20 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
     let table = WaitTable::new(bench.cores(), options.buckets);
     let mut rows: Vec<LoadRow> = threads
         .iter()
-        .flat_map(|&threads| {
-            Whose::ALL.map(move |whose| LoadRow { whose, threads, values: Vec::new(), failure: None })
-        })
+        .flat_map(|&threads| Whose::ALL.map(move |whose| Rounds::new((whose, threads))))
         .collect();
     let progress = bench.start(rows.len() * (options.runs as usize + 1));
     let watch = Watch::start();
-    for turn in 0..=options.runs {
-        for row in &mut rows {
-            progress.begin(&format!("{}, {} threads", row.whose.name(), row.threads));
-            if row.failure.is_none() && !interrupt::came() {
-                let value = caught(|| match row.whose {
-                    Whose::Kernel => {
-                        round(&Kernel { shared: options.shared }, load, bench, row.threads, options)
-                    }
-                    Whose::KernelByNode => {
-                        round(&KernelByNode { shared: options.shared }, load, bench, row.threads, options)
-                    }
-                    Whose::WaitTable => round(&table, load, bench, row.threads, options),
-                });
-                match value {
-                    _ if interrupt::came() => {}
-                    Ok(value) if turn > 0 => row.values.push(value),
-                    Ok(_) => {}
-                    Err(error) => row.failure = Some(error.to_string()),
-                }
-            }
-            progress.done();
-        }
-    }
-    for row in rows.iter_mut().filter(|row| interrupt::came() && row.values.is_empty()) {
-        row.failure.get_or_insert_with(|| CUT_SHORT.into());
-    }
+    let label = |(whose, threads): &(Whose, usize)| format!("{}, {threads} threads", whose.name());
+    in_rounds(&mut rows, 0..=options.runs, &*progress, label, |&(whose, threads)| {
+        let shared = options.shared;
+        let value = caught(|| match whose {
+            Whose::Kernel => round(&Kernel { shared }, load, bench, threads, options),
+            Whose::KernelByNode => round(&KernelByNode { shared }, load, bench, threads, options),
+            Whose::WaitTable => round(&table, load, bench, threads, options),
+        });
+        Some(value.map_err(|error| error.to_string()))
+    });
     drop(progress);
     let noise = watch.stop();
     let curves = if load.is_rate() { curves(load, &rows)? } else { Vec::new() };
@@ -353,8 +329,8 @@ fn buckets_in_words(table: &WaitTable) -> String {
 
 fn curves(load: Load, rows: &[LoadRow]) -> anyhow::Result<Vec<Curve>> {
     let of = |whose: Whose| {
-        let points = rows.iter().filter(|row| row.whose == whose);
-        let points = points.filter_map(|row| Point::of_runs(row.threads as u32, &row.values));
+        let points = rows.iter().filter(|row| row.of.0 == whose);
+        let points = points.filter_map(|row| Point::of_runs(row.of.1 as u32, &row.values));
         Curve::new(whose.name(), Unit::OperationsPerSecond, Provenance::Measured)
             .workload(load.name())
             .with_points(points)
@@ -377,14 +353,15 @@ fn shown(load: Load, rows: &[LoadRow]) -> Table {
         Column::text("failure", "failure").only_if_any(),
     ]);
     for row in rows {
+        let (whose, threads) = row.of;
         let unit = if load.is_rate() { 1.0 } else { 1e3 };
         let values: Vec<f64> = row.values.iter().map(|value| value / unit).collect();
         let spread = statistics::spread(&values);
         table.row([
-            Cell::from(row.whose.name()),
-            Cell::from(row.threads),
+            Cell::from(whose.name()),
+            Cell::from(threads),
             spread.into(),
-            spread.map(|spread| spread.median * unit / row.threads as f64).into(),
+            spread.map(|spread| spread.median * unit / threads as f64).into(),
             row.failure.clone().into(),
         ]);
     }

@@ -7,7 +7,7 @@ use crate::stage::Stage;
 use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use bench::findings::{Drawing, Findings, Part};
-use bench::timing::{Bench, CUT_SHORT};
+use bench::timing::{Bench, Rounds, in_rounds};
 use compare::statistics;
 use curve::{Curve, Point, Provenance, Unit};
 use machine::{Machine as _, Native, Plan};
@@ -150,13 +150,8 @@ fn find(stage: &Path) -> io::Result<()> {
     }
 }
 
-/// What one number of threads came to.
-struct LoadRow {
-    threads: usize,
-    /// Operations a second of all threads, round by round.
-    per_second: Vec<f64>,
-    failure: Option<String>,
-}
+/// What a number of threads came to: operations a second of all of them, round by round.
+type LoadRow = Rounds<usize, f64>;
 
 /// Runs the load for a while; operations a second of all threads.
 fn round(load: Load, stage: &Path, cores: &[u32], duration_ns: u64) -> io::Result<f64> {
@@ -198,28 +193,12 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
     let duration_ns = options.duration.as_nanos() as u64;
     let progress = bench.start(threads.len() * (options.runs as usize + 1));
     let watch = Watch::start();
-    let mut rows: Vec<LoadRow> =
-        threads.iter().map(|&threads| LoadRow { threads, per_second: Vec::new(), failure: None }).collect();
-    for turn in 0..=options.runs {
-        for row in &mut rows {
-            progress.begin(&format!("{} threads", row.threads));
-            if row.failure.is_none() && !interrupt::came() {
-                let cores = bench.pinned(row.threads);
-                match caught(|| round(load, stage.path(), &cores, duration_ns)) {
-                    _ if interrupt::came() => {} // which may have reached a program of the load too
-                    Ok(value) if turn > 0 => row.per_second.push(value),
-                    Ok(_) => {}
-                    Err(error) => row.failure = Some(error.to_string()),
-                }
-            }
-            progress.done();
-        }
-    }
-    for row in
-        rows.iter_mut().filter(|row| interrupt::came() && row.per_second.is_empty() && row.failure.is_none())
-    {
-        row.failure = Some(CUT_SHORT.into());
-    }
+    let mut rows: Vec<LoadRow> = threads.iter().copied().map(Rounds::new).collect();
+    let label = |threads: &usize| format!("{threads} threads");
+    in_rounds(&mut rows, 0..=options.runs, &*progress, label, |&threads| {
+        let cores = bench.pinned(threads);
+        Some(caught(|| round(load, stage.path(), &cores, duration_ns)).map_err(|error| error.to_string()))
+    });
     drop(progress);
     let noise = watch.stop();
 
@@ -241,7 +220,7 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
             parts[0].notes.push(format!("The kernel's contended locks are not shown: {why:#}."));
         }
     }
-    let points = rows.iter().filter_map(|row| Point::of_runs(row.threads as u32, &row.per_second));
+    let points = rows.iter().filter_map(|row| Point::of_runs(row.of as u32, &row.values));
     let curve = Curve::new(load.name(), Unit::OperationsPerSecond, Provenance::Measured)
         .workload(load.name())
         .with_points(points)
@@ -268,11 +247,11 @@ fn table(rows: &[LoadRow]) -> Table {
         Column::number("times_one_thread", "times one thread"),
         Column::text("failure", "failure").detail().only_if_any(),
     ]);
-    let one = rows.iter().find(|row| row.threads == 1).and_then(|row| statistics::spread(&row.per_second));
+    let one = rows.iter().find(|row| row.of == 1).and_then(|row| statistics::spread(&row.values));
     for row in rows {
-        let spread = statistics::spread(&row.per_second);
+        let spread = statistics::spread(&row.values);
         table.row([
-            Cell::from(row.threads),
+            Cell::from(row.of),
             spread.into(),
             spread.zip(one).map(|(spread, one)| spread.median / one.median).into(),
             row.failure.clone().into(),
@@ -309,9 +288,9 @@ mod tests {
 
     #[test]
     fn the_table_on_every_screen() {
-        let row = |threads, per_second: &[f64], failure: Option<&str>| LoadRow {
-            threads,
-            per_second: per_second.to_vec(),
+        let row = |of, per_second: &[f64], failure: Option<&str>| LoadRow {
+            of,
+            values: per_second.to_vec(),
             failure: failure.map(str::to_owned),
         };
         let rows = [

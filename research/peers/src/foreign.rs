@@ -6,13 +6,13 @@ use std::mem::MaybeUninit;
 
 use workloads::exclusion::Exclusion;
 
-/// Space for any lock or node of the shims, as in `shims/shim.h`, on lines of its own.
-#[repr(C, align(64))]
-struct Storage(UnsafeCell<[u8; 128]>);
+/// A lock of so many words: what it guards follows it, on its line, as with all other locks.
+#[repr(C)]
+struct Storage<const WORDS: usize>(UnsafeCell<[u64; WORDS]>);
 
-impl Storage {
+impl<const WORDS: usize> Storage<WORDS> {
     const fn zeroed() -> Self {
-        Self(UnsafeCell::new([0; 128]))
+        Self(UnsafeCell::new([0; WORDS]))
     }
 
     #[inline]
@@ -22,15 +22,19 @@ impl Storage {
 }
 
 // SAFETY: only the shims touch it, and they are made for threads.
-unsafe impl Send for Storage {}
+unsafe impl<const WORDS: usize> Send for Storage<WORDS> {}
 // SAFETY: only the shims touch it, and they are made for threads.
-unsafe impl Sync for Storage {}
+unsafe impl<const WORDS: usize> Sync for Storage<WORDS> {}
+
+/// Space for any node of the shims, as in `shims/shim.h`, on lines of its own.
+#[repr(C, align(64))]
+struct Node([u8; 128]);
 
 /// Runs a section between two functions of a shim, with a node on the stack.
 macro_rules! between {
     ($lock:expr, $acquire:ident, $section:expr, $release:ident) => {{
         // Not initialised: each shim that wants a node initialises it, and the others must not pay for that.
-        let mut node = MaybeUninit::<Storage>::uninit();
+        let mut node = MaybeUninit::<Node>::uninit();
         let node = node.as_mut_ptr().cast::<c_void>();
         // SAFETY: a lock initialised by the shim; a node that stays where it is until the release.
         unsafe { $acquire($lock.at(), node) };
@@ -42,8 +46,9 @@ macro_rules! between {
 }
 
 macro_rules! foreign {
-    ($name:ident, $init:ident, $acquire:ident, $release:ident $(, $acquire_shared:ident, $release_shared:ident)?) => {
+    ($name:ident, $words:literal, $size:ident, $init:ident, $acquire:ident, $release:ident $(, $acquire_shared:ident, $release_shared:ident)?) => {
         unsafe extern "C" {
+            safe fn $size() -> std::ffi::c_ulong;
             fn $init(lock: *mut c_void);
             fn $acquire(lock: *mut c_void, node: *mut c_void);
             fn $release(lock: *mut c_void, node: *mut c_void);
@@ -52,13 +57,14 @@ macro_rules! foreign {
         }
 
         #[doc = concat!("The lock that `", stringify!($acquire), "` acquires.")]
-        pub(crate) struct $name(Storage);
+        pub(crate) struct $name(Storage<$words>);
 
         impl Exclusion for $name {
             fn new() -> Self {
                 let storage = Storage::zeroed();
-                // SAFETY: zeroed storage of the size and alignment that shims are compiled for. None of these locks holds
-                // an address of itself, so it may be moved until it is used.
+                assert_eq!($size(), $words, "the words of {}", stringify!($name));
+                // SAFETY: zeroed storage of the lock's size, aligned as shims are compiled for. None of these locks holds an
+                // address of itself, so it may be moved until it is used.
                 unsafe { $init(storage.at()) };
                 Self(storage)
             }
@@ -86,18 +92,50 @@ pub(crate) use ck::*;
 mod ck {
     use super::*;
 
-    foreign!(CkFas, contend_peer_ck_fas_init, contend_peer_ck_fas_acquire, contend_peer_ck_fas_release);
-    foreign!(CkCas, contend_peer_ck_cas_init, contend_peer_ck_cas_acquire, contend_peer_ck_cas_release);
+    foreign!(
+        CkFas,
+        1,
+        contend_peer_ck_fas_words,
+        contend_peer_ck_fas_init,
+        contend_peer_ck_fas_acquire,
+        contend_peer_ck_fas_release
+    );
+    foreign!(
+        CkCas,
+        1,
+        contend_peer_ck_cas_words,
+        contend_peer_ck_cas_init,
+        contend_peer_ck_cas_acquire,
+        contend_peer_ck_cas_release
+    );
     foreign!(
         CkTicket,
+        1,
+        contend_peer_ck_ticket_words,
         contend_peer_ck_ticket_init,
         contend_peer_ck_ticket_acquire,
         contend_peer_ck_ticket_release
     );
-    foreign!(CkMcs, contend_peer_ck_mcs_init, contend_peer_ck_mcs_acquire, contend_peer_ck_mcs_release);
-    foreign!(CkClh, contend_peer_ck_clh_init, contend_peer_ck_clh_acquire, contend_peer_ck_clh_release);
+    foreign!(
+        CkMcs,
+        1,
+        contend_peer_ck_mcs_words,
+        contend_peer_ck_mcs_init,
+        contend_peer_ck_mcs_acquire,
+        contend_peer_ck_mcs_release
+    );
+    foreign!(
+        CkClh,
+        1,
+        contend_peer_ck_clh_words,
+        contend_peer_ck_clh_init,
+        contend_peer_ck_clh_acquire,
+        contend_peer_ck_clh_release
+    );
     foreign!(
         CkRwLock,
+        1,
+        contend_peer_ck_rwlock_words,
         contend_peer_ck_rwlock_init,
         contend_peer_ck_rwlock_acquire,
         contend_peer_ck_rwlock_release,
@@ -106,6 +144,8 @@ mod ck {
     );
     foreign!(
         CkPfLock,
+        2,
+        contend_peer_ck_pflock_words,
         contend_peer_ck_pflock_init,
         contend_peer_ck_pflock_acquire,
         contend_peer_ck_pflock_release,
@@ -122,24 +162,32 @@ mod tbb {
 
     foreign!(
         TbbSpin,
+        1,
+        contend_peer_tbb_spin_words,
         contend_peer_tbb_spin_init,
         contend_peer_tbb_spin_acquire,
         contend_peer_tbb_spin_release
     );
     foreign!(
         TbbMutex,
+        1,
+        contend_peer_tbb_mutex_words,
         contend_peer_tbb_mutex_init,
         contend_peer_tbb_mutex_acquire,
         contend_peer_tbb_mutex_release
     );
     foreign!(
         TbbQueuing,
+        1,
+        contend_peer_tbb_queuing_words,
         contend_peer_tbb_queuing_init,
         contend_peer_tbb_queuing_acquire,
         contend_peer_tbb_queuing_release
     );
     foreign!(
         TbbSpinRw,
+        1,
+        contend_peer_tbb_spin_rw_words,
         contend_peer_tbb_spin_rw_init,
         contend_peer_tbb_spin_rw_acquire,
         contend_peer_tbb_spin_rw_release,
@@ -148,6 +196,8 @@ mod tbb {
     );
     foreign!(
         TbbQueuingRw,
+        1,
+        contend_peer_tbb_queuing_rw_words,
         contend_peer_tbb_queuing_rw_init,
         contend_peer_tbb_queuing_rw_acquire,
         contend_peer_tbb_queuing_rw_release,
@@ -156,6 +206,8 @@ mod tbb {
     );
     foreign!(
         TbbRw,
+        1,
+        contend_peer_tbb_rw_words,
         contend_peer_tbb_rw_init,
         contend_peer_tbb_rw_acquire,
         contend_peer_tbb_rw_release,
@@ -172,6 +224,8 @@ mod absl {
 
     foreign!(
         AbslMutex,
+        1,
+        contend_peer_absl_mutex_words,
         contend_peer_absl_mutex_init,
         contend_peer_absl_mutex_acquire,
         contend_peer_absl_mutex_release,
@@ -188,6 +242,8 @@ mod nsync {
 
     foreign!(
         NsyncMu,
+        2,
+        contend_peer_nsync_mu_words,
         contend_peer_nsync_mu_init,
         contend_peer_nsync_mu_acquire,
         contend_peer_nsync_mu_release,

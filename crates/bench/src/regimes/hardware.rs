@@ -4,10 +4,9 @@ use super::Longest;
 use super::regime::{Figures, Measured, Regime, counted};
 use crate::contenders::Contender;
 use crate::limited;
-use crate::throughput::{Load, Options, duration_ns, loads_of, observed};
+use crate::throughput::{Load, Options, duration_ns, ensure_in_time, loads_of, observed};
 use crate::timing::{Bench, interleaved, shown_ns};
 use serde::{Deserialize, Serialize};
-use session::ensure_usage;
 use session::interrupt;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,13 +35,7 @@ pub(super) fn regimes(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Re
         |load| Regime { machine: None, cores, load: lasting(load, options.duration, cores, TURN_NS) };
     let regimes: Vec<Regime> = loads_of(options, threads).map(regime).collect();
     for regime in &regimes {
-        let lasts_ns = regime.load.duration_ns;
-        ensure_usage!(
-            Duration::from_nanos(lasts_ns) < options.common.limit,
-            "a run with {regime} lasts {}, and --time-limit ends it after {:?}: give a longer limit",
-            shown_ns(lasts_ns),
-            options.common.limit
-        );
+        ensure_in_time(options, regime, regime.load.duration_ns)?;
     }
     Ok(regimes)
 }
@@ -114,12 +107,11 @@ pub(super) fn measure(
             run
         });
         let figures = rows.into_iter().map(|row| Figures {
-            lock: row.contender,
-            // A lock that failed in one run has failed.
-            per_second: row.spread(|sample| sample.per_second).filter(|_| row.failure.is_none()),
+            lock: row.of,
+            per_second: row.spread(|sample| sample.per_second),
             slowest_share: row.spread(|sample| sample.slowest_share).map(|spread| spread.median),
             longest_wait_ns: longest_waits
-                .get(row.contender.name())
+                .get(row.of.name())
                 .copied()
                 .flatten()
                 .map(|cycles| cycles as f64 / bench.ghz),

@@ -1,10 +1,13 @@
 //! `contend bench aim7`: whatever ends it, nothing of it is left.
 
+mod common;
+
+use common::{contend, send};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// More jobs than a test waits for.
@@ -15,12 +18,6 @@ const USERS: usize = 3;
 
 /// How long users may take to come and to be gone, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(30);
-
-fn contend(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
-    command.args(arguments);
-    command
-}
 
 /// A run of a mix that has users by now, and the directory that they work in.
 struct Running {
@@ -68,11 +65,6 @@ fn directory_of(command: u32) -> PathBuf {
             .find(|name| name.to_string_lossy().starts_with(&begin))
             .expect("a directory of the command's own"),
     )
-}
-
-fn send(process: u32, signal: libc::c_int) {
-    // SAFETY: a process that this test has started, or that such a process has.
-    unsafe { libc::kill(process.cast_signed(), signal) };
 }
 
 fn children(process: u32) -> BTreeSet<u32> {
@@ -135,7 +127,12 @@ fn a_user_that_is_killed_is_a_row_that_says_so_and_leaves_nothing() {
     let directory = running.directory.clone();
     send(*running.users.first().expect("a user"), libc::SIGKILL);
     let output = running.end();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(1),
+        "nothing was measured: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let all: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let row = &all["tables"]["users"][0];
     assert_eq!(row["failure"], "a user was ended by the signal 9", "{all}");

@@ -2,12 +2,9 @@
 //!
 //! Where the kernel shows no system calls, as in most containers, these tests say so and pass.
 
-#[path = "common/command_line.rs"]
-mod command_line;
 mod common;
 
-use command_line::{contend, json};
-use common::{HANG, Outcome, Source, run};
+use common::{HANG, Outcome, Source, contend, json, run, send};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -198,8 +195,7 @@ fn an_interrupt_ends_it_and_writes_the_profile() {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
     let attached = command.spawn().expect("contend starts");
     let Some(attached) = once_it_counts(attached, &path) else { return };
-    // SAFETY: the process that this test started, which has not been waited for.
-    unsafe { libc::kill(attached.id().cast_signed(), libc::SIGINT) };
+    send(attached.id(), libc::SIGINT);
     let output = attached.wait_with_output().expect("it ends");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && text.contains("runs on"), "{text}");
@@ -401,8 +397,7 @@ fn what_it_costs() {
         let Some(mut attached) = once_it_counts(attached, &path) else { return };
         take(2, &mut attached_to);
         take(3, &mut other);
-        // SAFETY: the process that this test started, which has not been waited for.
-        unsafe { libc::kill(attached.id().cast_signed(), libc::SIGINT) };
+        send(attached.id(), libc::SIGINT);
         assert!(attached.wait().expect("it ends").success());
     }
     let names = ["alone", "another, alone", "attached to", "another meanwhile"];

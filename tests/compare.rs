@@ -1,11 +1,14 @@
 //! `contend compare` and `contend calibrate` as a user runs them.
 
+mod common;
+
+use common::{contend, send};
 use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-fn contend(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_contend")).args(arguments).output().expect("the command starts")
+fn ran(arguments: &[&str]) -> Output {
+    contend(arguments).output().expect("the command starts")
 }
 
 fn json(output: &Output) -> Value {
@@ -17,7 +20,7 @@ fn json(output: &Output) -> Value {
 fn every_lock_has_a_row_with_what_the_program_printed() {
     let script = "echo \"ran $CONTEND_MUTEX\"; echo ops: 1,200.5";
     let output =
-        contend(&["compare", "--json", "--runs", "2", "--metric", "ops: (\\S+)", "--", "sh", "-c", script]);
+        ran(&["compare", "--json", "--runs", "2", "--metric", "ops: (\\S+)", "--", "sh", "-c", script]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let all = json(&output);
     let rows = all["rows"].as_array().expect("rows are an array");
@@ -40,7 +43,7 @@ fn every_lock_has_a_row_with_what_the_program_printed() {
 
 #[test]
 fn a_program_that_fails_by_itself_passes_its_code_on() {
-    let output = contend(&["compare", "--lock", "ticket", "--", "sh", "-c", "echo why >&2; exit 7"]);
+    let output = ran(&["compare", "--lock", "ticket", "--", "sh", "-c", "echo why >&2; exit 7"]);
     assert_eq!(output.status.code(), Some(7));
     assert!(String::from_utf8_lossy(&output.stderr).contains("why"), "its output tail is shown");
     assert!(String::from_utf8_lossy(&output.stdout).contains("exit code 7 in the warm-up"));
@@ -51,7 +54,7 @@ fn a_lock_that_fails_or_hangs_is_a_row_and_not_the_end() {
     let script = "case $CONTEND_MUTEX in ticket) kill -SEGV $$;; mcs) sleep 1000;; esac; exit 0";
     let limit = ["--time-limit", "10s", "--runs", "1", "--lock", "ticket,mcs,tas", "--json"];
     let arguments = ["compare"].into_iter().chain(limit).chain(["--", "sh", "-c", script]);
-    let output = contend(&arguments.collect::<Vec<_>>());
+    let output = ran(&arguments.collect::<Vec<_>>());
     assert!(output.status.success(), "one lock that works is enough");
     let all = json(&output);
     assert_eq!(all["rows"][1]["failure"], "killed by signal 11 in the warm-up");
@@ -64,7 +67,7 @@ fn a_calibrated_machine_is_one_that_the_model_takes() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("here.toml");
     let path = path.to_str().expect("the path is UTF-8");
-    let output = contend(&["calibrate", "--json", "-o", path]);
+    let output = ran(&["calibrate", "--json", "-o", path]);
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() == 1) {
         assert!(String::from_utf8_lossy(&output.stderr).contains("needs two"));
         return;
@@ -87,7 +90,7 @@ fn a_program_compared_with_itself_shows_no_difference() {
     for runs in ["2", "5"] {
         let alike = (0..TRIES)
             .filter(|_| {
-                let output = contend(&["compare", "--json", "--lock", "mcs", "--runs", runs, "--", "true"]);
+                let output = ran(&["compare", "--json", "--lock", "mcs", "--runs", runs, "--", "true"]);
                 assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
                 json(&output)["rows"][1]["verdict"]
                     .as_str()
@@ -101,22 +104,10 @@ fn a_program_compared_with_itself_shows_no_difference() {
 
 #[test]
 fn an_interrupt_prints_what_is_finished() {
-    let child = Command::new(env!("CARGO_BIN_EXE_contend"))
-        .args(["compare", "--json", "--lock", "mcs", "--runs", "10000", "--", "sh", "-c", "sleep 0.01"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
+    let line = ["compare", "--json", "--lock", "mcs", "--runs", "10000", "--", "sh", "-c", "sleep 0.01"];
     // The warm-up of both takes longer than their start, and no machine gets through ten thousand rounds.
-    std::thread::sleep(Duration::from_secs(3));
-    let id = i32::try_from(child.id()).expect("a process number");
-    // SAFETY: no pointers are passed, and the child is not waited for yet, so that the number is its own.
-    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
-    let output = child.wait_with_output().expect("the command ends");
-    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-    let all = json(&output);
+    let all = json(&interrupted(&line, Duration::from_secs(3)));
     assert_eq!((&all["cut_short"], &all["rows"][0]["lock"]), (&Value::from(true), &Value::from("glibc")));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("cut short"));
 }
 
 #[test]
@@ -137,7 +128,7 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
         (&["predict", "/dev/null", "--lock", "quue"], "`queue`"),
         (&["check", "mcss"], "'mcs'"),
     ] {
-        let output = contend(arguments);
+        let output = ran(arguments);
         let printed = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{arguments:?}: {printed}");
         assert!(printed.contains(near), "{arguments:?}: {printed}");
@@ -146,7 +137,7 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
 
 #[test]
 fn the_version_names_the_commit_and_the_features() {
-    let printed = String::from_utf8(contend(&["--version"]).stdout).expect("text");
+    let printed = String::from_utf8(ran(&["--version"]).stdout).expect("text");
     assert!(printed.starts_with("contend ") && printed.contains("features: "), "{printed}");
     let package = env!("CARGO_MANIFEST_DIR");
     let git = Command::new("git").args(["-C", package, "rev-parse", "--show-toplevel", "HEAD"]).output();
@@ -168,7 +159,7 @@ fn wrong_arguments_exit_with_2_and_what_cannot_be_read_with_1() {
     let profile = directory.path().join("p.contend");
     let profile = profile.to_str().expect("a plain path");
     let program = [env!("CARGO_BIN_EXE_contend"), "demo-program", "--threads", "1", "--duration", "50ms"];
-    let made = contend(&[&["profile", "-q", "-o", profile, "--"], &program[..]].concat());
+    let made = ran(&[&["profile", "-q", "-o", profile, "--"], &program[..]].concat());
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     for (code, arguments) in [
         (2, &["profile", "-q"][..]),
@@ -196,11 +187,11 @@ fn wrong_arguments_exit_with_2_and_what_cannot_be_read_with_1() {
         (1, &["extrapolate", nowhere]),
         (1, &["litmus", "--expect", nowhere, env!("CARGO_MANIFEST_DIR")]),
     ] {
-        let output = contend(arguments);
+        let output = ran(arguments);
         let printed = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{arguments:?}: {printed}");
     }
-    let printed = contend(&["predict", profile, "--site", "nosuch"]).stderr;
+    let printed = ran(&["predict", profile, "--site", "nosuch"]).stderr;
     let printed = String::from_utf8_lossy(&printed);
     assert!(printed.contains("holds no lock of the site `nosuch`; holds `"), "{printed}");
 }
@@ -210,7 +201,7 @@ fn simulated_regimes(more: &[&str]) -> Output {
     let few =
         ["--simulated", "--machine", "opteron-8x6", "--cores", "2", "--section", "empty", "--think", "0"];
     let brief = ["--lock", "ticket,mcs,rw", "--duration", "20us"];
-    contend(&[&["bench", "regimes"], &few[..], &brief, more].concat())
+    ran(&[&["bench", "regimes"], &few[..], &brief, more].concat())
 }
 
 #[test]
@@ -242,17 +233,17 @@ fn a_page_of_regimes_has_its_map_beside_it() {
 #[test]
 fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
     let line = ["simulate", "counter", "--cores", "1,2", "--duration", "50us", "--lock", "mcs", "--json"];
-    assert_eq!(contend(&line).stdout, contend(&line).stdout);
-    let with_times = contend(&[&line[..], &["--seeds", "1", "--host-times"]].concat());
+    assert_eq!(ran(&line).stdout, ran(&line).stdout);
+    let with_times = ran(&[&line[..], &["--seeds", "1", "--host-times"]].concat());
     assert!(json(&with_times)["runs"][0]["host"]["seconds"].is_number());
     assert!(json(&with_times)["buckets"].is_null(), "sleepers are in no table");
     let sleeping =
         ["simulate", "counter", "--cores", "2", "--threads", "4", "--duration", "50us", "--seeds", "1"];
     let in_table = ["--lock", "glibc-mutex", "--buckets", "default", "--json"];
-    let tables = [(); 2].map(|()| contend(&[&sleeping[..], &in_table].concat()));
+    let tables = [(); 2].map(|()| ran(&[&sleeping[..], &in_table].concat()));
     assert_eq!(tables[0].stdout, tables[1].stdout);
     assert_eq!(json(&tables[0])["buckets"], 16_384, "256 for each of 48 cores, as a power of two");
-    let all = json(&contend(&["simulate", "--list", "--json"]));
+    let all = json(&ran(&["simulate", "--list", "--json"]));
     assert!(all.as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "mempop")), "{all}");
 }
 
@@ -260,10 +251,10 @@ fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
 fn a_simulated_row_is_the_median_run_with_the_range_of_all_seeds() {
     let line = ["simulate", "counter", "--cores", "6", "--duration", "50us", "--lock", "ticket", "--json"];
     let of_one =
-        |seed: u64| json(&contend(&[&line[..], &["--seeds", "1", "--seed", &seed.to_string()]].concat()));
+        |seed: u64| json(&ran(&[&line[..], &["--seeds", "1", "--seed", &seed.to_string()]].concat()));
     let row = |all: &Value| all["runs"][0].clone();
     let rate = |row: &Value| row["operations_per_second"].as_f64().expect("a throughput");
-    let all = json(&contend(&[&line[..], &["--seeds", "4", "--seed", "3"]].concat()));
+    let all = json(&ran(&[&line[..], &["--seeds", "4", "--seed", "3"]].concat()));
     assert_eq!((&all["seed"], &all["seeds"]), (&3.into(), &4.into()));
     let mut alone = [3, 4, 5, 6].map(|seed| row(&of_one(seed)));
     alone.sort_by(|a, b| rate(a).total_cmp(&rate(b)));
@@ -282,15 +273,11 @@ fn a_simulated_row_is_the_median_run_with_the_range_of_all_seeds() {
     );
 }
 
-/// Starts a command, interrupts it as soon as it has its handler, and gives what it printed until then. What it does takes
-/// longer than that on any machine.
-fn interrupted(arguments: &[&str]) -> Output {
-    let child = Command::new(env!("CARGO_BIN_EXE_contend"))
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
+/// Starts a command, interrupts it when it has its handler and has worked for so long, and gives what it printed until then. What it
+/// does takes longer than that on any machine.
+fn interrupted(arguments: &[&str], works_for: Duration) -> Output {
+    let mut command = contend(arguments);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the command starts");
     let listens = || {
         let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
@@ -300,9 +287,8 @@ fn interrupted(arguments: &[&str]) -> Output {
     while !listens() {
         std::thread::sleep(Duration::from_millis(5));
     }
-    let id = i32::try_from(child.id()).expect("a process number");
-    // SAFETY: no pointers are passed, and the child is not waited for yet, so that the number is its own.
-    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
+    std::thread::sleep(works_for);
+    send(child.id(), libc::SIGINT);
     let output = child.wait_with_output().expect("the command ends");
     let printed = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{arguments:?}: {printed}");
@@ -313,7 +299,7 @@ fn interrupted(arguments: &[&str]) -> Output {
 #[test]
 fn an_interrupted_sweep_of_the_back_off_prints_the_runs_that_are_finished() {
     let line = ["simulate", "fig10", "--sweep-back-off", "--cores", "8,48", "--duration", "10s", "--json"];
-    let all = json(&interrupted(&line));
+    let all = json(&interrupted(&line, Duration::ZERO));
     assert_eq!((&all["cut_short"], &all["verdict"]), (&Value::from(true), &Value::Null));
     assert!(all["back_off"].is_array(), "{all}");
 }
@@ -322,7 +308,10 @@ fn an_interrupted_sweep_of_the_back_off_prints_the_runs_that_are_finished() {
 fn an_interrupted_document_of_benchmarks_is_written_as_far_as_it_got() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("benchmarks.md");
-    let all = json(&interrupted(&["bench", "--json", "--output", path.to_str().expect("a plain path")]));
+    let all = json(&interrupted(
+        &["bench", "--json", "--output", path.to_str().expect("a plain path")],
+        Duration::ZERO,
+    ));
     assert_eq!(all["cut_short"], true);
     let written = std::fs::read_to_string(path).expect("the document is written");
     assert!(written.contains("**Cut short** in benchmark "), "{written}");
@@ -333,7 +322,7 @@ fn interrupted_regimes_are_printed_as_far_as_they_got() {
     let page = tempfile::tempdir().expect("a directory");
     let path = page.path().join("regimes.md");
     let path = path.to_str().expect("a plain path");
-    let all = json(&interrupted(&["bench", "regimes", "--json", "-o", path]));
+    let all = json(&interrupted(&["bench", "regimes", "--json", "-o", path], Duration::ZERO));
     assert!(all["tables"]["cells"].is_array(), "{all}");
     let written = std::fs::read_to_string(path).expect("the page is written");
     assert!(written.contains("**Cut short**"), "{written}");
@@ -341,18 +330,8 @@ fn interrupted_regimes_are_printed_as_far_as_they_got() {
 
 #[test]
 fn an_interrupted_simulation_prints_the_runs_that_are_finished() {
-    let child = Command::new(env!("CARGO_BIN_EXE_contend"))
-        .args(["simulate", "counter", "--lock", "mcs", "--duration", "10s", "--cores", "1,48", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the command starts");
-    std::thread::sleep(Duration::from_secs(2));
-    let id = i32::try_from(child.id()).expect("a process number");
-    // SAFETY: no pointers are passed, and the child is not waited for yet, so that the number is its own.
-    assert_eq!(unsafe { libc::kill(id, libc::SIGINT) }, 0);
-    let output = child.wait_with_output().expect("the command ends");
-    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    let line = ["simulate", "counter", "--lock", "mcs", "--duration", "10s", "--cores", "1,48", "--json"];
+    let output = interrupted(&line, Duration::from_secs(2));
     assert_eq!(json(&output)["cut_short"], true);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("of 10 runs were finished"), "five seeds on each number of cores: {said}");

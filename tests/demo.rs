@@ -1,9 +1,8 @@
 //! `contend advise`, and the demo, which is that on the program inside the command.
 
-#[expect(dead_code, reason = "the program is in the command, and nothing has to be compiled")]
 mod common;
 
-use common::{CONTEND, HANG, Outcome, run};
+use common::{CONTEND, HANG, contend, run, send};
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -32,14 +31,9 @@ fn advise(runs: &Path, options: &[&str]) -> Command {
         "echo run >> '{}'; exec '{CONTEND}' demo-program --duration 40ms --threads {{threads}}",
         runs.display()
     );
-    let mut command = Command::new(CONTEND);
-    command.args(["advise", "--metric", "throughput: ([0-9]+)"]).args(options);
-    command.args(["--", "sh", "-c", &script]).env("LC_ALL", "C").env_remove("COLUMNS");
+    let mut command = contend(&["advise", "--metric", "throughput: ([0-9]+)"]);
+    command.args(options).args(["--", "sh", "-c", &script]).env("LC_ALL", "C");
     command
-}
-
-fn code(outcome: &Outcome) -> Option<i32> {
-    outcome.status.and_then(|status| status.code())
 }
 
 fn lines(file: &Path) -> usize {
@@ -55,12 +49,12 @@ fn a_folder_keeps_what_was_measured_for_another_target() {
     let first = run(advise(&runs, &options), HANG);
     let all: Value = serde_json::from_str(&first.stdout).expect("the command prints JSON");
     // A machine that is busy with other tests may be too busy for an answer: then there is the reason alone, and nothing is kept.
-    if code(&first) == Some(3) {
+    if first.code() == Some(3) {
         assert!(all["void"]["remedy"].is_string() && all["findings"] == serde_json::json!([]), "{all}");
         assert!(!Path::new(kept).join("measured.json").exists());
         return;
     }
-    assert_eq!(code(&first), Some(0), "{first}");
+    assert_eq!(first.code(), Some(0), "{first}");
     assert_eq!(all["target"], "typical");
     assert_eq!(all["measured"]["threads"], serde_json::json!([1, 2]));
     let suspect = &all["measured"]["suspects"][0];
@@ -79,15 +73,13 @@ fn a_folder_keeps_what_was_measured_for_another_target() {
     let page = page.to_str().expect("a path of text");
     let options = ["-o", kept, "--threads", "1,2", "--target", "graviton3", "--html", page];
     let second = run(advise(&runs, &options), HANG);
-    assert_eq!((code(&second), lines(&runs)), (code(&first), counted), "{second}");
+    assert_eq!((second.code(), lines(&runs)), (first.code(), counted), "{second}");
     let said = &second.stdout;
     assert!(said.is_ascii() && said.lines().count() <= 20, "{said}");
     assert!(said.lines().all(|line| line.len() <= 80), "{said}");
     assert!(std::fs::read_to_string(page).is_ok_and(|page| page.contains("</html>")));
 
-    let mut other = Command::new(CONTEND);
-    other.args(["advise", "-o", kept, "--", "sh", "-c", "exit 0"]);
-    let other = run(other, HANG);
+    let other = run(contend(&["advise", "-o", kept, "--", "sh", "-c", "exit 0"]), HANG);
     assert!(!other.succeeded() && other.stderr.contains("another command"), "{other}");
 }
 
@@ -107,9 +99,7 @@ fn interrupted_after(number_of_runs: usize) -> Option<(String, String)> {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    let pid = libc::pid_t::try_from(child.id()).expect("a number of a process");
-    // SAFETY: the child was not waited for, so that its number is its own.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGINT) }, 0);
+    send(child.id(), libc::SIGINT);
     let output = child.wait_with_output().expect("it ends");
     let [printed, said] =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
@@ -146,7 +136,7 @@ fn commands_that_cannot_be_answered_are_refused_with_a_remedy() {
         let mut command = Command::new(CONTEND);
         command.arg("advise").args(arguments);
         let refused = run(command, HANG);
-        assert_eq!(code(&refused), Some(ends), "{refused}");
+        assert_eq!(refused.code(), Some(ends), "{refused}");
         assert!(refused.stderr.replace('\n', " ").contains(words), "{words}: {refused}");
     }
 }

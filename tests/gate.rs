@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{CONTEND, HANG, Outcome, Source, run};
+use common::{CONTEND, HANG, Outcome, Source, contend, run};
 use serde_json::Value;
 use std::fs;
 use std::process::Command;
@@ -12,13 +12,7 @@ use std::process::Command;
 const FEW: [&str; 4] = ["--runs", "5", "--threads", "1,4"];
 
 fn gate(arguments: &[&str]) -> Outcome {
-    let mut command = Command::new(CONTEND);
-    command.arg("gate").args(arguments);
-    run(command, HANG)
-}
-
-fn code(outcome: &Outcome) -> Option<i32> {
-    outcome.status.and_then(|status| status.code())
+    run(contend(&[&["gate"], arguments].concat()), HANG)
 }
 
 fn json(outcome: &Outcome) -> Value {
@@ -49,11 +43,11 @@ fn what_scales_worse_fails_and_what_does_not_passes() {
         let (named, exit) = expected;
         match all["outcome"].as_str() {
             Some("busy") => {
-                assert_eq!((code(&outcome), &row["verdict"]), (Some(3), &"not judged".into()));
+                assert_eq!((outcome.code(), &row["verdict"]), (Some(3), &"not judged".into()));
                 assert!(all["conclusion"].as_str().is_some_and(|said| said.starts_with("Not judged")));
             }
             judged => {
-                assert_eq!((judged, code(&outcome)), (Some(named), Some(exit)), "{outcome}");
+                assert_eq!((judged, outcome.code()), (Some(named), Some(exit)), "{outcome}");
                 assert_eq!(row["verdict"], verdict);
             }
         }
@@ -72,7 +66,7 @@ fn a_program_that_fails_is_neither_better_nor_worse() {
         (SCALES, "echo nothing {threads}", "candidate on 1", "printed no metric"),
     ] {
         let outcome = gate_scripts(&["--junit", &junit, "-o", &page], base, candidate);
-        assert_eq!(code(&outcome), Some(4), "{outcome}");
+        assert_eq!(outcome.code(), Some(4), "{outcome}");
         let said = format!("Not judged: {what}: {why} in the warm-up.");
         assert_eq!(outcome.stdout.trim_end(), said, "{outcome}");
         let xml = fs::read_to_string(&junit).expect("the file of test cases");
@@ -88,7 +82,7 @@ fn a_program_that_fails_is_neither_better_nor_worse() {
 #[test]
 fn a_program_that_hangs_is_ended() {
     let outcome = gate_scripts(&["--time-limit", "200ms"], "exec sleep 1000{threads}", SCALES);
-    assert_eq!(code(&outcome), Some(4), "{outcome}");
+    assert_eq!(outcome.code(), Some(4), "{outcome}");
     assert!(outcome.stdout.contains("timed out in the warm-up"), "{outcome}");
 }
 
@@ -99,7 +93,7 @@ fn a_program_that_cannot_be_started_is_told_as_a_shell_tells_it() {
             [["--base", program, "--", "true", "{threads}"], ["--base", "true", "--", program, "{threads}"]]
         {
             let outcome = gate(&arguments);
-            assert_eq!(code(&outcome), Some(expected), "{arguments:?}: {outcome}");
+            assert_eq!(outcome.code(), Some(expected), "{arguments:?}: {outcome}");
             assert!(outcome.stderr.contains(program), "{outcome}");
         }
     }
@@ -124,11 +118,11 @@ fn what_cannot_be_gated_is_a_wrong_argument_with_a_remedy() {
         (&["--against", "p", "--threads", "1,4", "--", "true", "{threads}"], "give one number"),
     ] {
         let outcome = gate(arguments);
-        assert_eq!(code(&outcome), Some(2), "{arguments:?}: {outcome}");
+        assert_eq!(outcome.code(), Some(2), "{arguments:?}: {outcome}");
         assert!(outcome.stderr.contains(remedy), "{arguments:?}: {outcome}");
     }
     let no_place = gate_scripts(&["--junit", "/no/such/folder/gate.xml"], SCALES, SCALES);
-    assert_eq!(code(&no_place), Some(1), "before anything is run: {no_place}");
+    assert_eq!(no_place.code(), Some(1), "before anything is run: {no_place}");
     assert!(no_place.stderr.contains("/no/such/folder/gate.xml"), "{no_place}");
 }
 
@@ -168,13 +162,13 @@ fn a_stored_profile_is_a_base_for_shares_alone() {
     assert_eq!(counts, [Some(2), Some(5)], "{all:#}");
 
     let unknown = against("hot_luck", &base);
-    assert_eq!(code(&unknown), Some(2), "{unknown}");
+    assert_eq!(unknown.code(), Some(2), "{unknown}");
     assert!(unknown.stderr.contains("`hot_lock`"), "the nearest: {unknown}");
 
     let bytes = fs::read(&other).expect("a profile");
     fs::write(&other, &bytes[..4096]).expect("a shorter one");
     let truncated = against("hot_lock", &format!("{base},{other}"));
-    assert_eq!(code(&truncated), Some(1), "{truncated}");
+    assert_eq!(truncated.code(), Some(1), "{truncated}");
     assert!(truncated.stderr.contains("other.contend is truncated"), "{truncated}");
 }
 
@@ -184,7 +178,7 @@ fn a_lock_that_neither_has_is_named_after_the_warm_up() {
     let program = program.to_str().expect("a plain path");
     let options = ["--site", "hot_luck", "--base", program, "--"];
     let outcome = gate(&[&FEW[..], &options, &[program, "{threads}", "50"]].concat());
-    assert_eq!(code(&outcome), Some(2), "{outcome}");
+    assert_eq!(outcome.code(), Some(2), "{outcome}");
     assert!(outcome.stderr.contains("did you mean `hot_lock`"), "{outcome}");
 }
 
@@ -208,7 +202,7 @@ fn a_longer_hold_is_told_with_its_lock_and_who_waits_for_it() {
             assert!(all["grown"].is_null(), "{all:#}");
         }
         _ => {
-            assert_eq!(code(&outcome), Some(1), "{outcome}");
+            assert_eq!(outcome.code(), Some(1), "{outcome}");
             let grown = &all["grown"][0];
             assert_eq!((&grown["lock"], &grown["kind"]), (&"table_lock".into(), &"mutex".into()), "{all:#}");
             assert!(xml.contains("What costs more") && xml.contains("behind slow_rebalance"), "{xml}");

@@ -2,12 +2,9 @@
 //!
 //! Where the kernel shows no tracepoints, as in most containers, these tests say so and pass.
 
-#[path = "common/command_line.rs"]
-mod command_line;
 mod common;
 
-use command_line::{contend, json};
-use common::{CONTEND, HANG, Outcome, Source, run};
+use common::{CONTEND, HANG, Outcome, Source, contend, json, run};
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;

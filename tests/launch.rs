@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{CONTEND, HANG, Outcome, Source, run};
+use common::{CONTEND, HANG, Outcome, Source, run, send};
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 const NOBODY: u32 = 65534;
 
 fn contend(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(CONTEND);
-    command.args(arguments).current_dir(directory);
+    let mut command = common::contend(arguments);
+    command.current_dir(directory);
     // `nohup cargo test` and what a script starts with `&` have signals ignored, and what is started inherits that.
     // SAFETY: signal(2) may be called between fork and exec.
     unsafe {
@@ -31,10 +31,6 @@ fn contend(directory: &Path, arguments: &[&str]) -> Command {
 
 fn ran(directory: &Path, arguments: &[&str]) -> Outcome {
     run(contend(directory, arguments), HANG)
-}
-
-fn code(outcome: &Outcome) -> Option<i32> {
-    outcome.status.and_then(|status| status.code())
 }
 
 fn directory() -> tempfile::TempDir {
@@ -68,11 +64,6 @@ fn awaited(path: &Path) -> String {
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-fn send(process: u32, signal: libc::c_int) {
-    // SAFETY: no pointers; the process is this test's child or grandchild.
-    unsafe { libc::kill(process.cast_signed(), signal) };
 }
 
 fn ended(mut child: Child) -> std::process::ExitStatus {
@@ -182,7 +173,7 @@ fn the_programs_end_is_the_commands() {
     // What a program sends to its whole group is for the others in it.
     let alone = "trap 'echo got >> got' USR1; kill -USR1 0; sleep 0.1; wc -l < got";
     let outcome = ran(place.path(), &["run", "--lock", "mcs", "--", "sh", "-c", alone]);
-    assert_eq!((code(&outcome), outcome.stdout.trim()), (Some(0), "1"), "{outcome}");
+    assert_eq!((outcome.code(), outcome.stdout.trim()), (Some(0), "1"), "{outcome}");
 }
 
 #[test]
@@ -199,7 +190,7 @@ fn what_cannot_be_run_has_a_shells_code_and_destroys_no_profile() {
     {
         for arguments in [&["profile", "-o", "good.contend", "--"][..], &["run", "--lock", "mcs", "--"]] {
             let outcome = ran(place.path(), &[arguments, &[program]].concat());
-            assert_eq!(code(&outcome), Some(expected), "{arguments:?} {program}: {outcome}");
+            assert_eq!(outcome.code(), Some(expected), "{arguments:?} {program}: {outcome}");
         }
     }
     assert!(fs::read(place.path().join("good.contend")).expect("a profile") == good, "it is as it was");
@@ -214,7 +205,7 @@ fn a_script_without_a_first_line_is_a_shells() {
     for arguments in [&["run", "--lock", "mcs", "--"][..], &["profile", "-q", "--"]] {
         let outcome = ran(place.path(), &[arguments, &["./bare", "it"]].concat());
         assert_eq!(
-            (code(&outcome), outcome.stdout.as_str()),
+            (outcome.code(), outcome.stdout.as_str()),
             (Some(0), "got it\n"),
             "{arguments:?}: {outcome}"
         );
@@ -227,7 +218,7 @@ fn a_file_that_is_no_profile_is_not_replaced_unless_forced() {
     fs::write(place.path().join("thesis.tex"), "the only copy").expect("a file");
     let arguments = ["profile", "-q", "-o", "thesis.tex", "--force", "--", "true"];
     let refused = ran(place.path(), &[&arguments[..4], &arguments[5..]].concat());
-    assert_eq!(code(&refused), Some(1));
+    assert_eq!(refused.code(), Some(1));
     assert!(refused.stderr.contains("thesis.tex") && refused.stderr.contains("--force"), "{refused}");
     assert_eq!(fs::read(place.path().join("thesis.tex")).expect("the file"), b"the only copy");
     assert!(ran(place.path(), &arguments).succeeded());
@@ -257,7 +248,7 @@ fn two_profiles_at_once_keep_apart() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let refused = ran(place.path(), &["profile", "-o", "p.contend", "--", "true"]);
-    assert_eq!(code(&refused), Some(1));
+    assert_eq!(refused.code(), Some(1));
     assert!(
         refused.stderr.contains("another `contend profile`") && refused.stderr.contains("-o"),
         "{refused}"
@@ -318,7 +309,7 @@ fn file_size_limits_and_full_outputs_are_told() {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{CONTEND} {arguments} > /dev/full")]).current_dir(place.path());
         let full = run(command, HANG);
-        assert_eq!(code(&full), Some(1), "{arguments}: {full}");
+        assert_eq!(full.code(), Some(1), "{arguments}: {full}");
         assert!(
             full.stderr.starts_with("contend: ") && full.stderr.contains("No space left"),
             "{arguments}: {full}"
@@ -358,12 +349,12 @@ fn what_a_swap_changed_is_said() {
     assert_eq!(stderr(&[&["--lock", "mutex=mcs"][..], &work].concat()), "");
     assert_eq!(stderr(&[&["--only", "hot_lock=mcs"][..], &work].concat()), "");
     let unmatched = ran(place.path(), &[&["run", "--only", "no_such_lock=mcs"][..], &work].concat());
-    assert_eq!(code(&unmatched), Some(3), "{unmatched}");
+    assert_eq!(unmatched.code(), Some(3), "{unmatched}");
     assert!(unmatched.stderr.contains("`no_such_lock` matched no lock"), "{unmatched}");
     let failing = ["run", "--only", "no_such_lock=mcs", "--", "sh", "-c", "exit 7"];
-    assert_eq!(code(&ran(place.path(), &failing)), Some(7), "the program's own end comes first");
+    assert_eq!(ran(place.path(), &failing).code(), Some(7), "the program's own end comes first");
     let without = ran(place.path(), &[&["run"][..], &work].concat());
-    assert_eq!(code(&without), Some(2), "{without}");
+    assert_eq!(without.code(), Some(2), "{without}");
     assert!(without.stderr.contains("--lock LOCK"), "{without}");
     let nothing = stderr(&["--lock", "spin=mcs", "--", program, "2", "10"]);
     assert!(
@@ -376,10 +367,10 @@ fn what_a_swap_changed_is_said() {
 fn a_program_without_the_dashes_before_it_is_answered_with_the_line_that_is_meant() {
     let place = directory();
     let answer = ran(place.path(), &["profile", "--quiet", "./x", "--threads", "4"]);
-    assert_eq!(code(&answer), Some(2), "{answer}");
+    assert_eq!(answer.code(), Some(2), "{answer}");
     assert!(answer.stderr.contains("contend profile --quiet -- ./x --threads 4"), "{answer}");
     let other = ran(place.path(), &["profile", "--nosuch", "--", "./x"]);
-    assert!(code(&other) == Some(2) && !other.stderr.contains("come after `--`"), "{other}");
+    assert!(other.code() == Some(2) && !other.stderr.contains("come after `--`"), "{other}");
 }
 
 /// Linked statically, or without the environment: the programs live for some seconds, and looks are a fraction of one apart.

@@ -2,12 +2,9 @@
 //!
 //! Where the kernel shows no system calls, as in most containers, those that need them say so and pass.
 
-#[path = "common/command_line.rs"]
-mod command_line;
 mod common;
 
-use command_line::{contend, json};
-use common::{CONTEND, HANG, Source, run};
+use common::{CONTEND, HANG, Source, contend, json, run};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;

@@ -2,14 +2,11 @@
 
 #[path = "common/all.rs"]
 mod all;
-#[path = "common/command_line.rs"]
-mod command_line;
 mod common;
 #[path = "page/pictures.rs"]
 mod pictures;
 
-use command_line::{contend, json};
-use common::{HANG, Source, run};
+use common::{HANG, Source, contend, json, run};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};

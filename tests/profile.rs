@@ -1,15 +1,12 @@
 //! Profiles of real programs, held against what the programs know of themselves and against an independent count.
 
-#[path = "common/command_line.rs"]
-mod command_line;
 mod common;
 #[path = "profile/hostile.rs"]
 mod hostile;
 #[path = "../crates/profile/tests/support/trace.rs"]
 mod trace;
 
-use command_line::{contend, json};
-use common::{CONTEND, HANG, Source, run};
+use common::{CONTEND, HANG, Source, contend, json, run};
 use serde_json::Value;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;

@@ -1,12 +1,8 @@
 //! Locks of a Rust program that are no pthread's, under `contend profile`.
 
-#[path = "common/command_line.rs"]
-mod command_line;
-#[expect(dead_code, reason = "the program is this test, and nothing has to be compiled")]
 mod common;
 
-use command_line::{contend, json};
-use common::{HANG, run};
+use common::{HANG, contend, json, run};
 use recorded::{Recorded, sync};
 use serde_json::Value;
 use std::sync::Barrier;

@@ -1,13 +1,14 @@
 //! `contend sweep` hands a grid to the Python package, or says how to get it; what its grids are made of is listed.
 
+mod common;
+
+use common::{CONTEND, contend};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
-fn contend(arguments: &[&str], path: &Path) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
-    command.args(arguments).env("PATH", path).env_remove("COLUMNS");
-    command.output().expect("contend runs")
+fn ran(arguments: &[&str], path: &Path) -> Output {
+    contend(arguments).env("PATH", path).output().expect("contend runs")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -17,7 +18,7 @@ fn text(bytes: &[u8]) -> String {
 #[test]
 fn without_the_package_the_remedy_is_named() {
     let empty = tempfile::tempdir().expect("a directory");
-    let output = contend(&["sweep", "grid.toml"], empty.path());
+    let output = ran(&["sweep", "grid.toml"], empty.path());
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("cannot start python3") && said.contains("pip install ./python"), "{said}");
@@ -30,9 +31,9 @@ fn python_gets_the_grid_and_this_command() {
     std::fs::write(&python, "#!/bin/sh\nshift 2\necho \"$CONTEND\" \"$@\"\nexit 7\n").expect("it is written");
     std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).expect("it is there");
     let output =
-        contend(&["sweep", "-o", "out", "--scheduler", "tcp://head:8786", "-q", "grid.toml"], folder.path());
+        ran(&["sweep", "-o", "out", "--scheduler", "tcp://head:8786", "-q", "grid.toml"], folder.path());
     let words = "--output out --scheduler tcp://head:8786 --quiet -- grid.toml\n";
-    assert_eq!(text(&output.stdout), format!("{} {words}", env!("CARGO_BIN_EXE_contend")));
+    assert_eq!(text(&output.stdout), format!("{CONTEND} {words}"));
     assert_eq!(output.status.code(), Some(7));
 }
 
@@ -46,8 +47,8 @@ fn modules_of_the_current_folder_are_not_run() {
         std::fs::write(place(module), "import os; open('run', 'w').close(); os._exit(9)").expect("a module");
     }
     for path in [None, Some(""), Some(":"), Some(".")] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_contend"));
-        command.args(["sweep", "grid.toml"]).current_dir(folder.path()).env_remove("PYTHONPATH");
+        let mut command = contend(&["sweep", "grid.toml"]);
+        command.current_dir(folder.path()).env_remove("PYTHONPATH");
         command.envs(path.map(|path| ("PYTHONPATH", path)));
         let output = command.output().expect("contend runs");
         assert!(!output.status.success(), "there is no grid");
@@ -58,7 +59,7 @@ fn modules_of_the_current_folder_are_not_run() {
 #[test]
 fn what_there_is_to_check_and_to_reproduce_is_listed() {
     let list = |command| {
-        let output = contend(&[command, "--list", "--json"], Path::new(""));
+        let output = ran(&[command, "--list", "--json"], Path::new(""));
         serde_json::from_slice::<Vec<serde_json::Value>>(&output.stdout).expect("a list")
     };
     let checked = list("check");

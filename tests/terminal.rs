@@ -1,17 +1,17 @@
 //! What a person sees: on a terminal of so many columns, in a pipe, and where there is nothing but ASCII.
 
+mod common;
+
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
 use std::process::{Command, Stdio};
 
-const CONTEND: &str = env!("CARGO_BIN_EXE_contend");
-
 /// The command with an environment that says nothing of terminals and locales.
 fn contend(arguments: &[&str]) -> Command {
-    let mut command = Command::new(CONTEND);
-    command.args(arguments).stdin(Stdio::null());
-    for name in ["COLUMNS", "LC_ALL", "LC_CTYPE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+    let mut command = common::contend(arguments);
+    command.stdin(Stdio::null());
+    for name in ["LC_ALL", "LC_CTYPE", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
         command.env_remove(name);
     }
     command.env("LANG", "en_US.UTF-8").env("TERM", "xterm");
@@ -219,8 +219,7 @@ fn nothing_but_ascii_where_the_locale_has_nothing_else() {
 #[test]
 fn output_that_cannot_be_written_is_an_error_that_says_so() {
     let full = File::options().write(true).open("/dev/full").expect("a full device");
-    let ran =
-        Command::new(env!("CARGO_BIN_EXE_contend")).arg("locks").stdout(full).output().expect("contend runs");
+    let ran = contend(&["locks"]).stdout(full).output().expect("contend runs");
     let printed = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(1), "{printed}");
     assert!(printed.starts_with("contend: cannot write to standard output: No space left"), "{printed}");

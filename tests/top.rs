@@ -4,7 +4,7 @@ mod common;
 #[path = "common/exposition.rs"]
 mod exposition;
 
-use common::{CONTEND, HANG, Outcome, Source, run};
+use common::{CONTEND, HANG, Outcome, Source, run, send};
 use exposition::Sample;
 use serde_json::Value;
 use std::fs::File;
@@ -391,8 +391,7 @@ fn the_terminal_is_as_it_was() {
 
     let mut ended = OnTerminal::start(&held.file());
     ended.wait_for_word("held_mutex");
-    // SAFETY: the child that this test has started, and has not waited for.
-    unsafe { libc::kill(ended.child.id() as i32, libc::SIGTERM) };
+    send(ended.child.id(), libc::SIGTERM);
     assert_eq!(ended.ended(), Some(130));
 }
 

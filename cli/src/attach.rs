@@ -3,13 +3,11 @@
 use crate::arguments::{duration_between, size_between};
 use crate::interrupt;
 use crate::output::tell;
+use crate::recording::{self, Destination};
 use launch::attach::{Attach, Attached, End};
 use profile::Options;
-use profile::session::Overwrite;
-use report::text::printable;
 use report::{Screen, lock_table};
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,21 +39,12 @@ pub(crate) struct Args {
     #[arg(long = "for", value_name = "DURATION", value_parser = duration_between("100ms", "1000h"))]
     duration: Option<Duration>,
 
-    /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that no command records to]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Replace a file that is no profile
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    destination: Destination,
 
     /// The profile may grow to so much; what finds no space is counted as missing
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = size_between("1M", "1024G"))]
     size_limit: u64,
-
-    /// Do not print the table
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 /// Runs `contend attach`.
@@ -64,24 +53,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let attach = Attach {
         pid: args.pid,
         duration: args.duration,
-        output: args.output.as_deref(),
-        overwrite: if args.force { Overwrite::AnyFile } else { Overwrite::Profiles },
+        output: args.destination.output.as_deref(),
+        overwrite: args.destination.overwrite(),
         size_limit: args.size_limit,
     };
     let Attached { recording, end, remarks } = attach.run(|begun| {
-        if !args.quiet {
+        if !args.destination.quiet {
             tell(begun);
         }
     })?;
     let screen = Screen::stderr();
-    let mut text = remarks
-        .iter()
-        .map(|remark| screen.fit(&format!("contend: {}\n", printable(remark))))
-        .collect::<String>();
-    if !args.quiet {
+    let mut text = recording::remarks(&remarks, screen);
+    if !args.destination.quiet {
         text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, screen);
-        let shown =
-            args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());
         let state = match end {
             End::Detached => format!("Process {} runs on.", args.pid),
             End::Ended => format!("Process {} has ended.", args.pid),
@@ -89,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         };
         text += &format!(
             "\n{state} The profile is in {} (contend report, contend diff).\n",
-            printable(&shown.to_string_lossy())
+            args.destination.place(&recording)
         );
     }
     // Standard error may have no reader.

@@ -165,7 +165,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
              the lock that is elided"
         );
     }
-    let mutation = args.weaken.as_ref().map(|wanted| wanted.mutation(locks[0])).transpose()?;
+    let limits = Limits::new(args.time_limit);
+    let mutation =
+        args.weaken.as_ref().map(|wanted| wanted.mutation_within(locks[0], &limits)).transpose()?;
     if let Some(trace) = &args.replay {
         return run_again(args, locks[0], trace, mutation);
     }

@@ -9,7 +9,6 @@ use clap::{Arg, ArgAction, Command, CommandFactory as _};
 /// A list has the name of one element with `,…` behind it.
 const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("acquisitions", None, &["N"], "acquisitions of each thread"),
-    ("again", None, &["DIR"], "what was measured before"),
     ("against", None, &["PROFILE", "FILE"], "what was measured, to compare with"),
     ("all", None, &[], "everything that the command could be asked for"),
     ("all-processes", Some('a'), &[], "all processes of the machine"),

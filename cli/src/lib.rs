@@ -31,6 +31,7 @@ mod output;
 mod predict;
 mod profile;
 mod progress;
+mod recording;
 mod report;
 #[cfg(feature = "full")]
 mod reproduce;

@@ -10,7 +10,7 @@ use checker::litmus::Limits;
 use report::Screen;
 use report::text::printable;
 use serde_json::json;
-use verify::litmus::{Expected, Job, Summary, error_json, explain, files};
+use verify::litmus::{Expected, Job, Summary, error_json, files};
 
 use crate::arguments;
 
@@ -27,14 +27,13 @@ use crate::arguments;
   contend litmus --model tso --states SB.litmus     # what can be in the registers at the end
   contend litmus --expect kinds.txt suite           # compare with published verdicts
   contend litmus --run SB.litmus                    # what this processor does, beside what TSO allows
-  contend litmus --explain                          # the store-buffering table of every textbook
   contend litmus tests/litmus --json | jq '.[] | select(.models.tso.verdict == \"Allowed\") | .name'
 
 Exit status: 0 when all went well; 1 when a verdict is not the expected one or the processor did what its model
 forbids; else 2 when a file is no litmus test, or there is none; else 3 when a test uses what is not supported.")]
 pub(crate) struct Args {
     /// Tests, directories that are searched for files ending in .litmus, patterns, or lists whose name starts with @
-    #[arg(value_name = "FILE|DIR|@LIST", required_unless_present = "explain")]
+    #[arg(value_name = "FILE|DIR|@LIST", required = true)]
     paths: Vec<PathBuf>,
 
     /// Only these models: sc, tso, pso or ra. In ra a release sequence is that of C++20: later
@@ -76,22 +75,10 @@ pub(crate) struct Args {
     /// How often, with --run
     #[arg(long, value_name = "N", default_value_t = 200_000, requires = "run")]
     iterations: u64,
-
-    /// Explain store buffering: all interleavings, what each model forbids, what a fence changes
-    #[arg(long)]
-    explain: bool,
 }
 
 /// Runs `contend litmus`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if args.explain {
-        if args.json {
-            print_json(&explain::json())?;
-        } else {
-            print!("{}", Screen::stdout().fit(&explain::text()));
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
     let started = Instant::now();
     let files = match files::find(&args.paths) {
         Ok(files) => files,

@@ -2,18 +2,17 @@
 
 use crate::PRELOAD;
 use crate::arguments::{duration_between, size_between};
+use crate::recording::{self, Destination};
 use crate::report::no_forecast;
 use launch::always_on::AlwaysOn;
 use launch::record::{KernelScope, Record, Recorded};
 use launch::supervise::{exit_code, fail_writes_past_the_limit};
 use profile::Options;
-use profile::session::{DEFAULT_LIMIT, LEAST_LIMIT, Overwrite};
+use profile::session::{DEFAULT_LIMIT, LEAST_LIMIT};
 use regex_lite::Regex;
-use report::text::printable;
 use report::{Screen, lock_table, longest_waits};
 use std::ffi::OsString;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -41,13 +40,8 @@ const INTERVAL: Duration = Duration::from_secs(600);
   contend profile --always-on -- ./server                      # then: contend report p-20261127T*.contend
   contend predict p.contend                                    # what it will do on more cores")]
 pub(crate) struct Args {
-    /// Where the profile goes [default: p.contend, or the first of p-2.contend, p-3.contend, … that no command records to]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Replace a file that is no profile
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    destination: Destination,
 
     /// Operations that the program does, so that figures are for one of them
     #[arg(long, value_name = "N", conflicts_with = "ops_regex", value_parser = clap::value_parser!(u64).range(1..))]
@@ -90,10 +84,6 @@ pub(crate) struct Args {
     /// `contend report --timeline FILE` draws them
     #[arg(long)]
     timeline: bool,
-
-    /// Do not print the table
-    #[arg(short, long)]
-    quiet: bool,
 
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -140,8 +130,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let record = Record {
         library: PRELOAD,
         command: &args.command,
-        output: args.output.as_deref(),
-        overwrite: if args.force { Overwrite::AnyFile } else { Overwrite::Profiles },
+        output: args.destination.output.as_deref(),
+        overwrite: args.destination.overwrite(),
         size_limit,
         sample_period: args.sample.unwrap_or(if args.always_on { AlwaysOn::AT_FIRST } else { 1 }),
         operations: args.ops,
@@ -156,11 +146,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let Recorded { recording, status, used, complete, remarks } = record.run()?;
     let screen = Screen::stderr();
-    let mut text = remarks
-        .iter()
-        .map(|remark| screen.fit(&format!("contend: {}\n", printable(remark))))
-        .collect::<String>();
-    if used && !args.quiet {
+    let mut text = recording::remarks(&remarks, screen);
+    if used && !args.destination.quiet {
         let profile = recording.read()?;
         let table = profile.table(&Options::default());
         let no_forecast = no_forecast(&table, screen);
@@ -169,8 +156,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             text += &longest_waits::text(&profile.timeline(&table, true), screen);
         }
         text += &no_forecast;
-        let shown =
-            args.output.as_deref().unwrap_or(recording.path().file_name().unwrap_or_default().as_ref());
         // A forecast needs critical sections, of which waits in futexes alone do not tell.
         let further = match (table.header.attached, no_forecast.is_empty()) {
             (Some(_), _) => ", contend diff",
@@ -180,7 +165,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let drawn = if args.timeline { " --timeline FILE" } else { "" };
         text += &format!(
             "\nThe profile is in {} (contend report{drawn}{further}).\n",
-            printable(&shown.to_string_lossy())
+            args.destination.place(&recording)
         );
     }
     // Standard error may have no reader; the program's end is passed on all the same.

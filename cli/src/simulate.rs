@@ -67,9 +67,9 @@ pub(crate) struct Args {
     /// Runs of each lock on each number of cores, with this seed and those that follow it; --trace makes one
     #[arg(long, value_name = "N", default_value_t = SEEDS, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     seeds: u32,
-    /// Simulated time of each run
-    #[arg(long, value_name = "DURATION", default_value = "3ms", value_parser = duration_between("1ns", "10s"))]
-    duration: Duration,
+    /// Simulated time of each run, after a warm-up [default: 3ms; where threads share cores, 60 turns of a thread on its core]
+    #[arg(long, value_name = "DURATION", value_parser = duration_between("1ns", "10s"))]
+    duration: Option<Duration>,
     /// Work in the critical section (`1us`, `500cycles`), instead of the workload's; the lines that it touches remain
     #[arg(long, value_name = "SECTION", value_parser = section)]
     section: Option<Span>,
@@ -99,7 +99,7 @@ pub(crate) struct Args {
     /// the locks of its buckets are simulated, instead of sleeps and wake-ups at a fixed cost
     #[arg(long, value_name = "N", value_parser = buckets)]
     buckets: Option<Buckets>,
-    /// Poll for real where a waiter would be parked: slower, with the same outcome
+    /// Poll for real where a waiter would be parked: slower, with the same throughput over many seeds
     #[arg(long)]
     really_poll: bool,
     /// Print curves and counters as JSON: the same bytes for the same arguments
@@ -206,7 +206,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let ghz = hardware.mhz as f64 / 1e3;
     let template = Setup {
-        duration_ns: args.duration.as_nanos() as u64,
         memory_node: args.memory_node,
         section_cycles: args.section.map(|section| section.cycles(ghz)),
         think_cycles: args.think.map(|think| think.cycles(ghz)),
@@ -230,6 +229,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let experiment = Experiment {
         template,
+        duration_ns: args.duration.map(|duration| duration.as_nanos() as u64),
         locks: &locks,
         sweeps_back_off: args.sweep_back_off,
         cores: Numbers::all(&args.cores),
@@ -292,8 +292,9 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
         print_json(&out)?;
     } else {
         let screen = Screen::stdout();
-        let sleepers =
-            futex_buckets.map_or(String::new(), |buckets| format!(", sleepers in {buckets} buckets"));
+        let sleepers = futex_buckets.map_or(String::new(), |buckets| {
+            format!(", sleepers in {buckets} bucket{}", if buckets == 1 { "" } else { "s" })
+        });
         let seeds = args.seeds();
         println!("{}", screen.fit(&format!("{title}, {seeds}{sleepers}: {}\n", workload.summary)));
         print!("{}", run_table(measured).terminal(screen));

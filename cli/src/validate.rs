@@ -10,8 +10,8 @@ use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use compare::statistics::Better;
 use forecast::validate::{
-    ENOUGH, Evidence, From, Held, KEPT, MEASURED, MadePrograms, Program, Setting, Summary, Throughput,
-    Validated, check_folders, page, read_cases, read_list, simulated_programs, validate, write_cases,
+    ENOUGH, From, Held, KEPT, MEASURED, MadePrograms, Program, Setting, Summary, Throughput, Validated, page,
+    read_cases, read_list, simulated_programs, validate, write_cases,
 };
 use regex_lite::Regex;
 use report::{Screen, text};
@@ -35,8 +35,6 @@ use std::time::Duration;
   contend validate --metric 'events per second: +([0-9.]+)' -- sysbench threads --threads={threads} run
   contend validate --two --lock mcs,futex -- ./mine --threads {threads}
   contend validate --programs tests/real-programs.toml -o docs/predictions.md
-  contend validate --programs mine.toml --keep measured   # once, then with each new version:
-  contend validate --programs mine.toml --again measured
   contend validate --rescore crates/forecast/data/measured-programs.csv -o docs/predictions.md
   contend validate --simulated 40
 
@@ -55,7 +53,7 @@ pub(crate) struct Args {
     programs: Option<PathBuf>,
     /// Run and simulate nothing: score the forecasts and measurements of a table that --cases wrote
     #[arg(long, value_name = "FILE", conflicts_with_all = [
-        "programs", "command", "metric", "per_thread", "simulated", "threads", "locks", "runs", "two", "machine", "time_limit", "seed", "keep", "again",
+        "programs", "command", "metric", "per_thread", "simulated", "threads", "locks", "runs", "two", "machine", "time_limit", "seed",
     ])]
     rescore: Option<PathBuf>,
     /// Run nothing: simulate so many random programs on the carried machines, profile them there on 1, 2 and 4 cores, forecast them to all
@@ -64,7 +62,7 @@ pub(crate) struct Args {
         long,
         value_name = "N",
         conflicts_with_all = [
-            "programs", "cases", "threads", "locks", "runs", "two", "metric", "per_thread", "machine", "time_limit", "keep", "again", "command",
+            "programs", "cases", "threads", "locks", "runs", "two", "metric", "per_thread", "machine", "time_limit", "command",
         ],
         value_parser = clap::value_parser!(u32).range(1..=10_000)
     )]
@@ -108,12 +106,6 @@ pub(crate) struct Args {
     /// The random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Keep profiles and measurements in this folder, for --again
-    #[arg(long, value_name = "DIR")]
-    keep: Option<PathBuf>,
-    /// Run no program: predict from the profiles that --keep left, beside what was measured then
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["keep", "runs", "time_limit", "machine"])]
-    again: Option<PathBuf>,
     /// Also write the page of all programs, as Markdown
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -228,7 +220,6 @@ fn measured(args: &Args) -> anyhow::Result<Vec<Validated>> {
         two: args.two,
         time_limit: args.time_limit,
         seed: args.seed,
-        evidence: evidence(args, &programs)?,
     };
     session::interrupt::keep();
     let mut all = Vec::new();
@@ -255,17 +246,6 @@ fn preface(all: &[Validated], two: bool) -> String {
         if two { "one thread and on two" } else { "one thread" },
         text::printable(machine)
     )
-}
-
-/// Where what is measured comes from, and whether it stays.
-fn evidence(args: &Args, programs: &[Program]) -> anyhow::Result<Evidence> {
-    let evidence = match (&args.keep, &args.again) {
-        (Some(folder), _) => Evidence::KeptIn(folder.clone()),
-        (None, Some(folder)) => Evidence::From(folder.clone()),
-        (None, None) => return Ok(Evidence::Measured),
-    };
-    check_folders(programs)?;
-    Ok(evidence)
 }
 
 fn programs(args: &Args) -> anyhow::Result<Vec<Program>> {
@@ -314,7 +294,6 @@ mod tests {
             (&[], "after `--`"),
             (&["--lock", "nosuch", "--", "a{threads}"], "no lock `nosuch`"),
             (&["--programs", "no/such.toml"], "no/such.toml"),
-            (&["--keep", "no/such", "--metric", "(x)", "--", "..", "{threads}"], "no letter for a folder"),
         ] {
             let error = format!("{:#}", run(&parse(words)).unwrap_err());
             assert!(error.contains(remedy), "{words:?}: {error}");

@@ -1,5 +1,7 @@
-//! What the tests on real programs share: C programs compiled once, and runs with a time limit.
+//! What the tests on real programs share: C programs compiled once, command lines of contend, and runs with a time limit.
+#![allow(dead_code)] // each test file uses its part
 
+use serde_json::Value;
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
 use std::hash::{Hash, Hasher};
@@ -69,6 +71,26 @@ impl<'a> Source<'a> {
     }
 }
 
+/// A command line of contend.
+pub(crate) fn contend(arguments: &[&str]) -> Command {
+    let mut command = Command::new(CONTEND);
+    command.args(arguments).env_remove("COLUMNS"); // whatever the terminal of the tests is
+    command
+}
+
+/// The JSON that a command line of contend prints.
+pub(crate) fn json(arguments: &[&str]) -> Value {
+    let outcome = run(contend(arguments), HANG);
+    assert!(outcome.succeeded(), "contend {}: {outcome}", arguments.join(" "));
+    serde_json::from_str(&outcome.stdout).expect("the command prints JSON")
+}
+
+/// Sends a signal to a process that this test has started and not waited for, or to one that such a process has.
+pub(crate) fn send(process: u32, signal: libc::c_int) {
+    // SAFETY: no pointers are passed.
+    unsafe { libc::kill(process.cast_signed(), signal) };
+}
+
 /// How a run ended and what it printed.
 pub(crate) struct Outcome {
     /// `None` when it was killed at its time limit.
@@ -80,6 +102,11 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
+    /// Its exit status, if it ended by itself.
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.and_then(|status| status.code())
+    }
+
     /// Whether it ended by itself, with status 0.
     pub(crate) fn succeeded(&self) -> bool {
         self.status.is_some_and(|status| status.success())

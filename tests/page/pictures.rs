@@ -2,7 +2,7 @@
 
 use super::all::are_all;
 use super::{
-    HANG, Source, assert_is_well_made, chromium, command_line, driven, dumped, has_sliders, outcome_of, page,
+    HANG, Source, assert_is_well_made, chromium, contend, driven, dumped, has_sliders, outcome_of, page,
     predictable, profile, run, strings, which, with_driver,
 };
 use std::fs;
@@ -27,7 +27,7 @@ fn pages(directory: &Path) -> Vec<(&'static str, PathBuf)> {
     };
     let mut pages = vec![named("report", &["report", &recorded])];
     let waits = directory.join("waits.contend");
-    let mut command = command_line::contend(&["profile", "-q", "--timeline", "-o"]);
+    let mut command = contend(&["profile", "-q", "--timeline", "-o"]);
     command.arg(&waits).arg("--").arg(Source::program("slow_holder.c").compile());
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "{outcome}");
@@ -36,7 +36,7 @@ fn pages(directory: &Path) -> Vec<(&'static str, PathBuf)> {
     pages.push(named("predict", &["predict", &alone, "--engine", "chain", "--site", "hot_lock"]));
     if cfg!(feature = "full") {
         let figures = directory.join("figures");
-        let mut command = command_line::contend(&["reproduce", "fig9", "--html"]);
+        let mut command = contend(&["reproduce", "fig9", "--html"]);
         command.arg(&figures);
         let outcome = run(command, HANG);
         assert!(outcome.succeeded(), "{outcome}");

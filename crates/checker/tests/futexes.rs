@@ -1,6 +1,9 @@
 //! What the checked machine takes for granted of a futex, by a lock that takes more for granted and loses a wake-up.
 
-use contend_checker::{Checked, Exploration, Model, Report, Search, Violation, explore};
+mod common;
+
+use common::{explored, violation};
+use contend_checker::{Checked, Model, Report, Violation};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Clock, Deadline, GaveUp, Home, Integer, Machine, Placed, Plan, Slept, Timeout, Word};
 
@@ -92,7 +95,7 @@ impl<const STALE: bool> Blocking<STALE> {
 /// A holder, a waiter that may give up, and others that wait for as long as it takes. Two
 /// threads leave no wake-up under way.
 fn left_by_one<const STALE: bool>(threads: usize, model: Model) -> Report {
-    explore(&Exploration { search: Search::States, ..Exploration::of(model) }, &|| {
+    explored(model, &|| {
         let lock = Placed::<_, Checked>::new(Blocking::<STALE>::new(), Home::FirstTouch);
         Checked::run(&Plan::threads(threads), &|thread| {
             let deadline = Deadline { clock: Clock::Monotonic, at_ns: 500 };
@@ -109,10 +112,6 @@ fn left_by_one<const STALE: bool>(threads: usize, model: Model) -> Report {
             Err(format!("the word is {end}: a wake-up was kept"))
         }
     })
-}
-
-fn violation(report: &Report) -> &Violation {
-    &report.counterexample.as_ref().expect("the mistake is found").violation
 }
 
 #[test]

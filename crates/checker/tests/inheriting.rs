@@ -1,8 +1,11 @@
 //! The mutex whose owner inherits: it excludes, no waiter is forgotten whatever the kernel does, every ordering is
 //! needed, and mistakes in its use of the kernel's calls are found.
 
+mod common;
+
+use common::{by_states, explored, is_right, violation};
 use contend_checker::checked::{Accessed, Operation};
-use contend_checker::{Checked, Exploration, Model, Mutation, Report, Search, Violation, explore};
+use contend_checker::{Checked, Exploration, Model, Mutation, Report, explore};
 use locks::{Denied, RawLock, RtMutex, TryLock};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::inheriting::{OWNER, WAITERS};
@@ -26,31 +29,13 @@ const CLIENTS: [(&str, Client); 5] = [
     ("nested", |shape| outcome(client::nested::<Rt, Checked>(shape))),
 ];
 
-fn explored(
-    (model, search): (Model, Search),
-    mutation: Option<Mutation>,
-    client: &dyn Fn() -> Result<(), String>,
-) -> Report {
-    explore(&Exploration { search, mutation, ..Exploration::of(model) }, client)
-}
-
-fn is_right(name: &str, how: (Model, Search), client: &dyn Fn() -> Result<(), String>) {
-    let report = explored(how, None, client);
-    let found = report.counterexample.as_ref().map(|found| found.to_string());
-    assert!(report.is_verified(), "{name} under {how:?}: {:?} {}", report.bound, found.unwrap_or_default());
-}
-
-fn violation(report: &Report) -> &Violation {
-    &report.counterexample.as_ref().expect("the mistake is found").violation
-}
-
 #[test]
 fn it_excludes_and_hands_over() {
     for model in Model::ALL {
         for (name, client) in CLIENTS {
             for (threads, acquisitions) in [(2, 3), (3, 1)] {
                 let shape = Shape { threads, acquisitions };
-                is_right(&format!("{name} {shape:?}"), (model, Search::States), &|| client(shape));
+                is_right(&format!("{name} {shape:?}"), &by_states(model), &|| client(shape));
             }
         }
     }
@@ -61,30 +46,24 @@ fn executions_and_states_agree() {
     for model in Model::ALL {
         for (name, client) in CLIENTS {
             let shape = Shape { threads: 2, acquisitions: 1 };
-            is_right(name, (model, Search::Executions), &|| client(shape));
+            is_right(name, &Exploration::of(model), &|| client(shape));
         }
     }
 }
 
 /// The accesses of the lock itself.
 fn accesses() -> Vec<Accessed> {
-    let mut all: Vec<Accessed> = Vec::new();
-    for (_, client) in CLIENTS {
-        let noting = Exploration { note_accesses: true, ..Exploration::of(Model::Ra) };
-        for access in explore(&noting, &|| client(Shape { threads: 2, acquisitions: 1 })).accesses {
-            if access.site.file().ends_with("src/rt.rs") && !all.iter().any(|other| other.same(&access)) {
-                all.push(access);
-            }
-        }
-    }
-    all
+    let shape = Shape { threads: 2, acquisitions: 1 };
+    common::accesses(
+        &Exploration::of(Model::Ra),
+        CLIENTS.map(|(_, client)| ("src/rt.rs", move || client(shape))),
+    )
 }
 
 fn is_found(mutation: Mutation) -> bool {
-    CLIENTS.iter().any(|(_, client)| {
-        let client = || client(Shape { threads: 2, acquisitions: 2 });
-        explored((Model::Ra, Search::States), Some(mutation), &client).counterexample.is_some()
-    })
+    let mutated = Exploration { mutation: Some(mutation), ..by_states(Model::Ra) };
+    let shape = Shape { threads: 2, acquisitions: 2 };
+    CLIENTS.iter().any(|(_, client)| explore(&mutated, &|| client(shape)).counterexample.is_some())
 }
 
 #[test]
@@ -146,8 +125,7 @@ unsafe impl<const HOW: u8> TryLock<Checked> for Mistaken<HOW> {
 
 fn mistaken<const HOW: u8>() -> Report {
     let shape = Shape { threads: 2, acquisitions: 1 };
-    let client = || outcome(client::exclusive::<Mistaken<HOW>, Checked>(shape));
-    explored((Model::Ra, Search::Executions), None, &client)
+    explore(&Exploration::of(Model::Ra), &|| outcome(client::exclusive::<Mistaken<HOW>, Checked>(shape)))
 }
 
 #[test]
@@ -169,7 +147,7 @@ fn placed() -> Placed<Rt, Checked> {
 
 #[test]
 fn to_wait_for_oneself_is_denied() {
-    is_right("the same lock again", (Model::Ra, Search::States), &|| {
+    is_right("the same lock again", &by_states(Model::Ra), &|| {
         let lock = placed();
         Checked::run(&Plan::threads(2), &|thread| {
             lock.acquire();
@@ -199,7 +177,7 @@ fn two_orders_of_two_locks_are_an_endless_wait() {
         });
         Ok(())
     };
-    let report = explored((Model::Sc, Search::States), None, &client);
+    let report = explored(Model::Sc, &client);
     assert_eq!(violation(&report).name(), "endless wait");
 }
 
@@ -231,7 +209,7 @@ fn a_word_between_two_owners_may_be_stolen_or_not() {
         seen.set(seen.get() | 1 << came_in.get());
         Ok(())
     };
-    assert!(explored((Model::Sc, Search::Executions), None, &client).is_verified());
+    assert!(explore(&Exploration::of(Model::Sc), &client).is_verified());
     assert_eq!(seen.get(), 0b11);
 }
 

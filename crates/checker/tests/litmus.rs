@@ -1,17 +1,15 @@
 //! The project's litmus suite against its published verdicts, and files that are no tests.
 
-use std::path::{Path, PathBuf};
+mod common;
+
 use std::time::Duration;
 
+use common::folder;
 use contend_checker::Model;
 use contend_checker::litmus::{Limits, Quantifier, Test, Trouble, native};
 
-fn suite() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/litmus")
-}
-
 fn read(file: &str) -> String {
-    std::fs::read_to_string(suite().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+    std::fs::read_to_string(folder().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
 /// File, model and verdict for every verdict that is published.

@@ -1,8 +1,7 @@
 //! Litmus tests with transactions: their verdicts elsewhere than in the table of all tests, and what each verdict hangs on.
 
+mod common;
 mod operational;
-
-use std::path::Path;
 
 use contend_checker::Model;
 use contend_checker::litmus::program::{
@@ -14,18 +13,14 @@ use machine::Ordering::{Relaxed, SeqCst};
 
 /// The project's tests that have transactions, with the names of their files.
 fn suite() -> Vec<(String, Test)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/litmus");
-    let files = std::fs::read_dir(folder).expect("the suite").map(|entry| entry.expect("an entry").path());
-    let mut suite = files
-        .filter(|file| file.extension().is_some_and(|end| end == "litmus"))
-        .map(|file| (file.clone(), std::fs::read_to_string(&file).expect("a text")))
+    let suite = common::suite()
+        .into_iter()
         .filter(|(_, text)| text.contains("atomic {"))
         .map(|(file, text)| {
             let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
             (name, Test::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display())))
         })
         .collect::<Vec<_>>();
-    suite.sort_by(|(a, _), (b, _)| a.cmp(b));
     assert!(suite.len() >= 20, "{} tests", suite.len());
     suite
 }

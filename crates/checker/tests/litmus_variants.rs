@@ -1,19 +1,10 @@
 //! The project's litmus tests as other tools write them: what is added for those tools changes no test.
 
-use std::path::{Path, PathBuf};
+mod common;
 
+use common::suite;
 use contend_checker::Model;
 use contend_checker::litmus::Test;
-
-/// The tests with their texts.
-fn suite() -> Vec<(PathBuf, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/litmus");
-    let files = std::fs::read_dir(folder).expect("the suite").map(|entry| entry.expect("an entry").path());
-    let mut files =
-        files.filter(|file| file.extension().is_some_and(|end| end == "litmus")).collect::<Vec<_>>();
-    files.sort();
-    files.into_iter().map(|file| (file.clone(), std::fs::read_to_string(file).expect("a text"))).collect()
-}
 
 /// Where the initial state ends: behind the brace that closes it.
 fn end_of_initial_state(text: &str) -> usize {

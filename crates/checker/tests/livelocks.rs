@@ -1,7 +1,10 @@
 //! Threads that go round for ever without waiting are found from state to state, where every cycle is one that fair
 //! schedulers and memories allow; next to each the same client without the mistake.
 
-use contend_checker::{Bound, Checked, Exploration, Model, Report, Search, Violation, explore, replay};
+mod common;
+
+use common::explored;
+use contend_checker::{Bound, Checked, Model, Violation, replay};
 use locks::RawLock;
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::{Home, Integer, Machine, Placed, Plan, Word};
@@ -12,10 +15,6 @@ use workloads::client::{self, Shape};
 const MODELS_OF_ONE_VALUE: [Model; 3] = [Model::Sc, Model::Tso, Model::Pso];
 
 type U32 = <Checked as Machine>::U32;
-
-fn by_states(model: Model, client: &dyn Fn() -> Result<(), String>) -> Report {
-    explore(&Exploration { search: Search::States, ..Exploration::of(model) }, client)
-}
 
 /// Threads count themselves in, and the thread that was first has the lock; the others count themselves out and try again.
 /// With `WAITS` they wait until no thread is counted before. Without, two of them keep each other out for ever after the
@@ -50,12 +49,12 @@ fn exclusive<L: RawLock<Checked>>(threads: usize, acquisitions: u32) -> impl Fn(
 #[test]
 fn two_threads_that_keep_each_other_out_are_a_livelock() {
     for model in Model::ALL {
-        let right = by_states(model, &exclusive::<CountedIn<true>>(2, 2));
+        let right = explored(model, &exclusive::<CountedIn<true>>(2, 2));
         assert!(right.is_verified(), "{model}: {:?}", right.counterexample.map(|found| found.violation));
     }
     for model in MODELS_OF_ONE_VALUE {
         let wrong = exclusive::<CountedIn<false>>(2, 2);
-        let found = by_states(model, &wrong).counterexample.unwrap_or_else(|| panic!("{model}: not found"));
+        let found = explored(model, &wrong).counterexample.unwrap_or_else(|| panic!("{model}: not found"));
         assert_eq!(found.violation, Violation::Livelock { threads: vec![0, 1] }, "{model}");
         assert!(!found.rows.is_empty(), "{model}: the livelock cannot be told");
         let trace = found.trace.to_string().parse().expect("a trace reads back what it writes");
@@ -68,10 +67,10 @@ fn two_threads_that_keep_each_other_out_are_a_livelock() {
 #[test]
 fn a_thread_that_only_tries_again_while_the_holder_could_go_on_is_no_livelock() {
     for model in Model::ALL {
-        let report = by_states(model, &exclusive::<CountedIn<false>>(2, 1));
+        let report = explored(model, &exclusive::<CountedIn<false>>(2, 1));
         let found = report.counterexample.map(|found| found.violation);
         assert!(found.is_none(), "{model}: {found:?}");
-        assert_eq!(report.bound, (model == Model::Ra).then_some(Bound::Unfollowed), "{model}");
+        assert_eq!(report.bound, (model == Model::Ra).then_some(Bound::Capacity), "{model}");
     }
 }
 
@@ -102,9 +101,9 @@ fn dekker(turn: bool) -> impl Fn() -> Result<(), String> {
 #[test]
 fn two_polite_threads_are_a_livelock_where_stores_are_buffered_too() {
     for model in MODELS_OF_ONE_VALUE {
-        let right = by_states(model, &dekker(true));
+        let right = explored(model, &dekker(true));
         assert!(right.is_verified(), "{model}: {:?}", right.counterexample.map(|found| found.violation));
-        let found = by_states(model, &dekker(false)).counterexample.expect("a livelock");
+        let found = explored(model, &dekker(false)).counterexample.expect("a livelock");
         assert_eq!(found.violation, Violation::Livelock { threads: vec![0, 1] }, "{model}");
     }
 }
@@ -127,14 +126,14 @@ fn asks(says: bool) -> impl Fn() -> Result<(), String> {
 #[test]
 fn a_thread_that_is_left_alone_and_goes_round_is_a_livelock() {
     for model in MODELS_OF_ONE_VALUE {
-        assert!(by_states(model, &asks(true)).is_verified(), "{model}");
-        let found = by_states(model, &asks(false)).counterexample.expect("a livelock");
+        assert!(explored(model, &asks(true)).is_verified(), "{model}");
+        let found = explored(model, &asks(false)).counterexample.expect("a livelock");
         assert_eq!(found.violation, Violation::Livelock { threads: vec![0] }, "{model}");
         let trace = found.trace.to_string().parse().expect("a trace reads back what it writes");
         let again = replay(model, trace, None, &asks(false)).expect("fits");
         assert_eq!(again.counterexample.expect("the same livelock").violation, found.violation, "{model}");
         assert!(replay(model, found.trace, None, &asks(true)).is_err(), "{model}: it does not go round");
     }
-    let report = by_states(Model::Ra, &asks(false));
+    let report = explored(Model::Ra, &asks(false));
     assert!(!report.is_verified() && report.counterexample.is_none(), "{:?}", report.counterexample);
 }

@@ -1,7 +1,10 @@
 //! Locks with one mistake each, which the checker finds; next to each the same lock without the mistake, which it
 //! verifies.
 
-use contend_checker::{Checked, Exploration, Model, Report, Violation, explore, replay};
+mod common;
+
+use common::violation;
+use contend_checker::{Checked, Exploration, Model, Report, explore, replay};
 use locks::{RawLock, RawRwLock, TimedLock, TryLock};
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::{GaveUp, Integer, Machine, Node, PlainCell, Slept, Timeout, Word};
@@ -29,10 +32,6 @@ fn explored(model: Model, client: &dyn Fn() -> Result<(), String>) -> Report {
 
 fn outcome<T>(result: Result<T, client::Wrong>) -> Result<(), String> {
     result.map(drop).map_err(|wrong| wrong.to_string())
-}
-
-fn violation(report: &Report) -> &Violation {
-    &report.counterexample.as_ref().expect("the mistake is found").violation
 }
 
 /// A ticket lock whose release, with `RELAXED`, publishes nothing.

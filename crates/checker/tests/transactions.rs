@@ -1,9 +1,12 @@
 //! Transactions of the checked machine, and locks that are elided by them: what commits does so as a whole, what aborts has never been,
 //! and an elided section runs beside none that holds the lock.
 
+mod common;
+
 use std::cell::{Cell, RefCell};
 
-use contend_checker::{Checked, Exploration, Model, Report, Search, Violation, explore};
+use common::explored;
+use contend_checker::{Checked, Exploration, Model, Report, Violation, explore};
 use locks::catalogue::ELIDED;
 use locks::{Elidable, Elided, LazySubscription, RawLock, RawRwLock, RetryWhenFree, Rw, Tas};
 use machine::Ordering::Relaxed;
@@ -23,10 +26,6 @@ fn placed<T: Sync>(value: T) -> Placed<T, Checked> {
 
 fn word() -> Placed<Word32, Checked> {
     placed(Word32::ZERO)
-}
-
-fn explored(model: Model, client: &dyn Fn() -> Result<(), String>) -> Report {
-    explore(&Exploration { search: Search::States, ..Exploration::of(model) }, client)
 }
 
 fn transaction<R>(body: impl FnOnce() -> R) -> Result<R, Abort> {

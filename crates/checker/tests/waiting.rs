@@ -1,16 +1,16 @@
 //! Condition variable, semaphore, barrier and once: no thread sleeps for ever, none goes on too early, and every ordering is
 //! needed.
 
+mod common;
+
+use common::{Client, by_states, is_right};
 use contend_checker::checked::{Accessed, Operation};
-use contend_checker::{Checked, Exploration, Model, Mutation, Report, Search, Violation, explore};
+use contend_checker::{Checked, Exploration, Model, Mutation, Violation, explore};
 use machine::Ordering::Acquire;
 use workloads::client::waiting::{
     all_are_notified, it_is_freed, more_than_the_barrier_is_for, nothing_then_a_permit, once, one_gives_up,
     one_is_notified, one_permit, one_times_out, permits_come, two_rounds,
 };
-
-/// What threads do, and whether it came out right.
-type Client = fn() -> Result<(), String>;
 
 /// What each is about, and how it goes.
 const CLIENTS: [(&str, &str, Client); 8] = [
@@ -24,46 +24,31 @@ const CLIENTS: [(&str, &str, Client); 8] = [
     ("src/once.rs", "once", once::<Checked>),
 ];
 
-fn explored(model: Model, mutation: Option<Mutation>, client: Client) -> Report {
-    explore(&Exploration { search: Search::States, mutation, ..Exploration::of(model) }, &client)
-}
-
-fn is_right(name: &str, model: Model, client: Client) {
-    let report = explored(model, None, client);
-    let found = report.counterexample.as_ref().map(|found| &found.violation);
-    assert!(report.is_verified(), "{name} under {model}: {found:?}");
-}
-
 #[test]
 fn nobody_waits_for_ever_and_nobody_goes_on_too_early() {
     for model in Model::ALL {
         for (_, name, client) in CLIENTS {
-            is_right(name, model, client);
+            is_right(name, &by_states(model), &client);
         }
     }
-    is_right("all are notified", Model::Sc, all_are_notified::<Checked>);
-    is_right("permits come", Model::Sc, permits_come::<Checked>);
-    is_right("more than the barrier is for", Model::Sc, more_than_the_barrier_is_for::<Checked>);
+    let sc = by_states(Model::Sc);
+    is_right("all are notified", &sc, &all_are_notified::<Checked>);
+    is_right("permits come", &sc, &permits_come::<Checked>);
+    is_right("more than the barrier is for", &sc, &more_than_the_barrier_is_for::<Checked>);
 }
 
 /// The accesses of what each client is about.
 fn accesses() -> Vec<Accessed> {
-    let noting = Exploration { note_accesses: true, ..Exploration::of(Model::Ra) };
-    let mut all: Vec<Accessed> = Vec::new();
-    for (file, _, client) in CLIENTS {
-        for access in explore(&noting, &client).accesses {
-            if access.site.file().ends_with(file) && !all.iter().any(|other| other.same(&access)) {
-                all.push(access);
-            }
-        }
-    }
-    all
+    common::accesses(&Exploration::of(Model::Ra), CLIENTS.map(|(file, _, client)| (file, client)))
 }
 
 fn found(mutation: Mutation) -> Option<Violation> {
     let about = CLIENTS.into_iter().filter(|(file, ..)| mutation.of.site.file().ends_with(file));
-    let of = |(_, _, client)| explored(Model::Ra, Some(mutation), client).counterexample;
-    about.into_iter().find_map(of).map(|found| found.violation)
+    let mutated = Exploration { mutation: Some(mutation), ..by_states(Model::Ra) };
+    about
+        .into_iter()
+        .find_map(|(_, _, client)| explore(&mutated, &client).counterexample)
+        .map(|found| found.violation)
 }
 
 /// But for one: what a thread did before it panicked inside `call_once`. In the checker a panic ends everything.

@@ -1,7 +1,10 @@
 //! Wound/wait mutexes: transactions exclude each other, all come to their ends, and the oldest is never refused.
 
+mod common;
+
+use common::{Client, by_states};
 use contend_checker::checked::{Accessed, Change, nodes_out};
-use contend_checker::{Bound, Checked, Exploration, Model, Mutation, Report, Search, Violation, explore};
+use contend_checker::{Checked, Exploration, Model, Mutation, Report, Violation, explore};
 use locks::Ww;
 use locks::source::FILES;
 use workloads::client::transactions::{
@@ -9,9 +12,6 @@ use workloads::client::transactions::{
     two_and_one_alone, younger_dies,
 };
 use workloads::client::{self, Shape};
-
-/// What threads do, and whether it came out right.
-type Client = fn() -> Result<(), String>;
 
 /// Without contexts, as any mutex.
 fn exclusive() -> Result<(), String> {
@@ -63,20 +63,21 @@ const MOST_STATES: usize = 30_000;
 const MOST_STATES_TO_A_MISTAKE: usize = 1_000_000;
 const MOST_STATES_TO_AN_ACCESS: usize = 100_000;
 
-fn explored(model: Model, mutation: Option<Mutation>, most_states: Option<usize>, client: Client) -> Report {
-    let search = Search::States;
-    explore(&Exploration { search, mutation, most_states, ..Exploration::of(model) }, &|| {
+/// The client, which is to free all its nodes.
+fn freeing(client: Client) -> impl Fn() -> Result<(), String> {
+    move || {
         client()?;
         if nodes_out() == 0 { Ok(()) } else { Err(format!("{} nodes are not freed", nodes_out())) }
-    })
+    }
+}
+
+fn mutated(model: Model, mutation: Mutation, most_states: Option<usize>, client: Client) -> Report {
+    let mutation = Some(mutation);
+    explore(&Exploration { mutation, most_states, ..by_states(model) }, &freeing(client))
 }
 
 fn is_right(name: &str, model: Model, most_states: Option<usize>, client: Client) {
-    let report = explored(model, None, most_states, client);
-    let found = report.counterexample.as_ref().map(ToString::to_string);
-    assert!(found.is_none(), "{name} under {model}: {found:?}");
-    let is_cut_off = most_states.is_some() && report.bound == Some(Bound::States);
-    assert!(report.complete || is_cut_off, "{name} under {model}: {:?}", report.bound);
+    common::is_right(name, &Exploration { most_states, ..by_states(model) }, &freeing(client));
 }
 
 #[test]
@@ -100,22 +101,13 @@ fn three_come_to_their_ends_as_far_as_they_are_followed() {
 
 /// The accesses of the lock, by these clients.
 fn accesses(clients: &[(&str, Client)], model: Model) -> Vec<Accessed> {
-    let search = Search::States;
-    let most_states = Some(MOST_STATES_TO_AN_ACCESS);
-    let noting = Exploration { note_accesses: true, search, most_states, ..Exploration::of(model) };
-    let mut all: Vec<Accessed> = Vec::new();
-    for access in clients.iter().flat_map(|(_, client)| explore(&noting, client).accesses) {
-        let is_ours = access.site.file().ends_with("src/ww.rs");
-        if is_ours && !all.iter().any(|other| other.same(&access)) {
-            all.push(access);
-        }
-    }
-    all
+    let exploration = Exploration { most_states: Some(MOST_STATES_TO_AN_ACCESS), ..by_states(model) };
+    common::accesses(&exploration, clients.iter().map(|&(_, client)| ("src/ww.rs", client)))
 }
 
 #[test]
 fn every_ordering_is_needed() {
-    let of = |mutation, client| explored(Model::Ra, Some(mutation), None, client).counterexample;
+    let of = |mutation, client| mutated(Model::Ra, mutation, None, client).counterexample;
     let found = |mutation| CLIENTS.iter().any(|&(_, client)| of(mutation, client).is_some());
     let all = accesses(&CLIENTS, Model::Ra);
     let orderings = all.iter().flat_map(Accessed::mutations).filter(|mutation| mutation.to.is_of_ordering());
@@ -139,7 +131,7 @@ fn mutation(clients: &[(&str, Client)], text: &str, to: Change) -> Mutation {
 /// What a lock with this mistake does.
 fn wrong(client: Client, text: &str, to: Change) -> Option<Violation> {
     let mutation = mutation(&[("", client)], text, to);
-    explored(Model::Sc, Some(mutation), Some(MOST_STATES_TO_A_MISTAKE), client)
+    mutated(Model::Sc, mutation, Some(MOST_STATES_TO_A_MISTAKE), client)
         .counterexample
         .map(|found| found.violation)
 }

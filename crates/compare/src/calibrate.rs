@@ -454,7 +454,7 @@ mod tests {
         assert!(coherence.hit.as_ref().unwrap().source.as_str().starts_with("measured by contend calibrate"));
         let waiter = &read.handover.waiter;
         assert!(
-            (waiter.value - 0.4).abs() < 1e-3 && waiter.has_evidence(),
+            (waiter.value - 0.4).abs() < 1e-3 && waiter.source.basis().is_evidence(),
             "20 ns of a 50 ns transfer: {waiter:?}"
         );
         assert!(read.transfer.cross_socket.unwrap().source.as_str().contains("on 2026-01-31 on A \"CPU\""));
@@ -463,9 +463,12 @@ mod tests {
     #[test]
     fn a_second_waiter_that_was_not_measured_is_assumed() {
         let waiter = measured(vec![(2, spread(70.0))]).waiter().unwrap();
-        assert!(!waiter.has_evidence() && waiter.source.as_str().contains("third core"), "{waiter:?}");
+        assert!(
+            !waiter.source.basis().is_evidence() && waiter.source.as_str().contains("third core"),
+            "{waiter:?}"
+        );
         let falling = measured(vec![(2, spread(70.0)), (3, spread(60.0))]).waiter().unwrap();
-        assert!(!falling.has_evidence() && falling.source.as_str().contains("did not rise"));
+        assert!(!falling.source.basis().is_evidence() && falling.source.as_str().contains("did not rise"));
     }
 
     #[test]

@@ -105,6 +105,7 @@ impl<'a> Comparison<'a> {
     ///
     /// The program cannot be started, or the library cannot be loaded into it.
     pub fn run(self, progress: &dyn Progress) -> anyhow::Result<Compared<'a>> {
+        self.check_program()?;
         let start_s = match self.metric {
             Metric::WallTime => self.start_cost()?,
             Metric::Captured { .. } => 0.0,
@@ -143,6 +144,16 @@ impl<'a> Comparison<'a> {
             noise: watch.stop(),
             cut_short: interrupt::came(),
         })
+    }
+
+    /// Fails before any run where the program is one whose locks cannot be swapped.
+    fn check_program(&self) -> anyhow::Result<()> {
+        let (program, arguments) = self.command.split_first().context("no program was given after `--`")?;
+        let swaps_any = |lock: &String| swaps(lock).is_ok_and(|swaps| !swaps.is_empty());
+        if self.locks.iter().any(swaps_any) {
+            Launch::new(self.library, program, arguments).check()?;
+        }
+        Ok(())
     }
 
     /// Runs the program once under a lock, and tells what became of its lock objects; the reference runs untouched.
@@ -460,6 +471,31 @@ mod tests {
             None,
             "fast until it crashed"
         );
+    }
+
+    #[test]
+    fn a_program_whose_locks_cannot_be_swapped_is_refused_before_any_run() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("static");
+        let mut elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        elf.truncate(4096);
+        elf[56..58].copy_from_slice(&[0, 0]); // no segments: no dynamic linker
+        std::fs::write(&program, elf).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let command = [program.into_os_string()];
+        let regex = Regex::new("(x)").unwrap();
+        let metric = Metric::Captured { regex, better: Better::Higher, per_second: false };
+        let asked = Comparison {
+            library: Library(&[]),
+            command: &command,
+            locks: candidates(&["mcs".into()]).unwrap(),
+            runs: 1,
+            metric,
+            time_limit: None,
+        };
+        let error = asked.run(&session::progress::Unwatched).unwrap_err();
+        assert!(format!("{error:#}").contains("is linked statically"), "{error:#}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::statistics::{self, Better};
 use launch::TIMED_OUT;
 use launch::operations::operations_in;
 use regex_lite::Regex;
-use report::Spread;
+use report::{Spread, text};
 use std::time::Duration;
 
 /// How a run ended.
@@ -105,6 +105,20 @@ impl Metric {
                 })
             }
         }
+    }
+
+    /// Why a run that ended well has no value, if it has none: the regular expression, as it was given by the option `flag`, and the last
+    /// that the program wrote.
+    pub fn missing(&self, trial: &Trial, flag: &str) -> Option<String> {
+        let regex = self.regex().filter(|_| self.of(trial).is_none())?;
+        let said =
+            format!("no number in what the program wrote matches {}", text::command_line([flag, regex]));
+        let tail = last_lines(&trial.output);
+        if tail.is_empty() {
+            return Some(format!("{said}: it wrote nothing"));
+        }
+        let lines: Vec<String> = tail.lines().map(|line| format!("  {}", text::printable(line))).collect();
+        Some(format!("{said}; it wrote last:\n{}", lines.join("\n")))
     }
 
     /// The regular expression, where it is a number in the output.
@@ -341,6 +355,28 @@ mod tests {
         let words = &rows.unwrap()[0].output_tail;
         assert!(words.starts_with("2\n3\n4\n5\n6x") && words.len() < 300, "{words}");
         assert_eq!(last_lines(""), "");
+    }
+
+    #[test]
+    fn a_metric_that_is_missing_is_named_with_the_output_that_it_is_missing_in() {
+        let metric = |regex: &str, per_second| Metric::Captured {
+            regex: Regex::new(regex).unwrap(),
+            better: Better::Higher,
+            per_second,
+        };
+        let wrote = trial(End::Exited(0), "starting\nops 300 rate\u{1b}7\n");
+        let missing = |regex, per_second| metric(regex, per_second).missing(&wrote, "--metric");
+        assert_eq!(
+            missing("nope ([0-9]+)", false).as_deref(),
+            Some(
+                "no number in what the program wrote matches --metric 'nope ([0-9]+)'; it wrote last:\n  starting\n  ops 300 rate\\u{1b}7"
+            )
+        );
+        assert!(missing("(ops)", true).is_some(), "it matches, and is no number");
+        assert_eq!(missing("ops ([0-9]+)", false), None);
+        let nothing = metric("x ([0-9]+)", true).missing(&trial(End::Exited(0), "\n"), "--ops-regex");
+        assert!(nothing.is_some_and(|said| said.ends_with("--ops-regex 'x ([0-9]+)': it wrote nothing")));
+        assert_eq!(Metric::WallTime.missing(&wrote, "--metric"), None);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use compare::rounds::{End, LockRuns, Metric, Trial, measure_until};
 use compare::statistics::{self, Better, Verdict};
 use compare::trial;
 use launch::places::{Only, Places};
+use launch::program::NotStarted;
 use launch::{Launch, Library, Swapped, Swaps};
 use measured::profile_file;
 use profile::tally::SharedTally;
@@ -146,6 +147,39 @@ impl Asked {
         Ok((trial, Swapped::read(&tally).any()))
     }
 
+    /// Fails before any run where the program's locks can be neither recorded nor replaced. What is not found says so when it is run.
+    fn check_program(&self) -> anyhow::Result<()> {
+        let words = self.words_for(self.threads[0]);
+        let (name, arguments) = words.split_first().context("no program was given after `--`")?;
+        match Launch::new(self.library, name, arguments).check() {
+            Err(error) if !error.is::<NotStarted>() => {
+                let message = format!("its locks can be neither recorded nor replaced: {error:#}");
+                Err(UsageError::new(message).into())
+            }
+            checked => checked.map(drop),
+        }
+    }
+
+    /// Runs the program as it is on so many threads; none after an interrupt.
+    fn unrecorded(&self, threads: u32, limit: Duration) -> anyhow::Result<Option<Trial>> {
+        let (trial, _) = self.run(&Case::own(threads), limit)?;
+        if interrupt::came() {
+            return Ok(None);
+        }
+        self.check(&trial, threads, "not recorded")?;
+        match self.metric().missing(&trial, self.flag()) {
+            Some(missing) => {
+                Err(UsageError::new(format!("on {}: {missing}", threads_in_words(threads))).into())
+            }
+            None => Ok(Some(trial)),
+        }
+    }
+
+    /// The option that says where the work of a run is printed.
+    fn flag(&self) -> &'static str {
+        if matches!(self.work, Counted::Throughput(_)) { "--metric" } else { "--ops-regex" }
+    }
+
     /// Profiles the program on so many threads; none after an interrupt.
     fn profile(&self, threads: u32, limit: Duration) -> anyhow::Result<Option<Recorded>> {
         let file = profile_file(&self.folder, threads);
@@ -222,18 +256,14 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
         asked.threads = kept.threads;
     }
     let asked = &asked;
+    asked.check_program()?;
     let begun = Instant::now();
     let left = || asked.time_limit.saturating_sub(begun.elapsed());
     let steps = progress.start(Work::Runs { later: Duration::ZERO }, 2 * asked.threads.len());
     let mut alone = Vec::new();
     for &threads in &asked.threads {
         steps.begin(&format!("as it is, {}", threads_in_words(threads)));
-        let case = Case::own(threads);
-        let (trial, _) = asked.run(&case, left())?;
-        if interrupt::came() {
-            break;
-        }
-        asked.check(&trial, threads, "not recorded")?;
+        let Some(trial) = asked.unrecorded(threads, left())? else { break };
         alone.push(trial);
         steps.done();
     }
@@ -576,6 +606,7 @@ fn profiles(folder: &Path, threads: &[u32]) -> Vec<(u32, PathBuf)> {
 mod tests {
     use super::measured::tests::{about, case};
     use super::*;
+    use crate::void::LeftOut;
     use curve::Point;
     use profile::ObjectKind;
     use report::{Screen, every_screen};
@@ -955,22 +986,131 @@ mod tests {
         assert_eq!(has_own_work(1.0, 0.3, 2.0), None, "and does less in it");
     }
 
-    #[test]
-    fn a_folder_keeps_one_command_and_nothing_that_cannot_be() {
-        let folder = tempfile::tempdir().unwrap();
-        let kept = measured(vec![case(None, 1, &about(1.0)), case(None, 2, &about(1.5))], 2);
-        let asked = |last: &str| Asked {
+    fn asked(command: &[&str], folder: &Path) -> Asked {
+        Asked {
             library: Library(&[]),
             contend: PathBuf::new(),
-            command: ["./server", "--threads", last].map(OsString::from).to_vec(),
+            command: command.iter().map(OsString::from).collect(),
             threads: vec![1, 2],
             usual_threads: false,
             work: Counted::Same,
             target: topology::carried::machine("typical"),
             here: topology::carried::machine("typical"),
-            time_limit: Duration::from_secs(1),
-            folder: folder.path().to_owned(),
+            time_limit: Duration::from_secs(10),
+            folder: folder.to_owned(),
+        }
+    }
+
+    /// Why an argument is wrong, told before or with the first run of the program.
+    fn refused(asked: &Asked) -> String {
+        let error = measure(asked, &session::progress::Unwatched).unwrap_err();
+        assert!(error.is::<UsageError>(), "{error:#}");
+        format!("{error:#}")
+    }
+
+    #[test]
+    fn a_metric_that_matches_nothing_is_an_error_of_the_first_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().join("runs");
+        let script = format!("echo x >> {}; echo ops 5", runs.display());
+        let regex = Regex::new("nope ([0-9]+)").unwrap();
+        for (work, flag) in
+            [(Counted::Throughput(regex.clone()), "--metric"), (Counted::Operations(regex), "--ops-regex")]
+        {
+            let said = refused(&Asked { work, ..asked(&["sh", "-c", &script, THREADS], folder.path()) });
+            assert_eq!(
+                said,
+                format!(
+                    "on 1 thread: no number in what the program wrote matches {flag} 'nope ([0-9]+)'; it wrote last:\n  ops 5"
+                )
+            );
+        }
+        assert_eq!(std::fs::read_to_string(runs).unwrap().lines().count(), 2, "one run each");
+    }
+
+    #[test]
+    fn a_static_program_is_refused_before_any_run() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("static");
+        let mut elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        elf.truncate(4096);
+        elf[56..58].copy_from_slice(&[0, 0]); // no segments: no dynamic linker
+        std::fs::write(&program, elf).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let said = refused(&asked(&[program.to_str().unwrap(), THREADS], folder.path()));
+        assert!(said.starts_with("its locks can be neither recorded nor replaced: "), "{said}");
+        assert!(said.ends_with(
+            "is linked statically, so that no library can be loaded into it: link it dynamically"
+        ));
+        let missing = asked(&["./no-such-program", THREADS], folder.path());
+        let error = measure(&missing, &session::progress::Unwatched).unwrap_err();
+        assert!(error.is::<NotStarted>(), "it has an exit code of its own: {error:#}");
+    }
+
+    #[test]
+    fn what_was_left_to_the_c_library_is_said_first_and_nothing_is_forecast() {
+        let left_out = |missed_ns| LeftOut::of(&voids::tests::table_beside_left_out(missed_ns), true);
+        let mut advice = advice();
+        advice.left_out = left_out(8e8);
+        assert!(advice.left_out.is_some());
+        let said = advice.terminal(Screen::FILE).replace('\n', " ");
+        let first = "1 mutex was left to the C library (priority-inheriting), which is neither recorded nor replaced: it may be what \
+                     holds ./server back. TABLE (server.cpp:41, reader-writer lock) holds ./server back.";
+        assert!(said.starts_with(first), "{said}");
+        assert!(said.contains("No forecast for epyc-9654x2: its threads were blocked for 40 %"), "{said}");
+        assert!(said.contains("`contend attach PID` shows waits for it"), "{said}");
+        let cold = |own: f64| {
+            let cases = vec![case(None, 1, &about(100.0)), case(None, 2, &about(own))];
+            let mut measured = measured(cases, 2);
+            measured.suspects[0].waited = 0.0;
+            let mut advice = Advice::measured("epyc-9654x2".into(), measured);
+            advice.left_out = left_out(8e8);
+            advice
         };
+        let said = cold(40.0).terminal(Screen::FILE).replace('\n', " ");
+        assert!(said.contains("back. Of the locks that were recorded, TABLE"), "{said}");
+        assert!(!said.contains("No lock holds"), "{said}");
+        let mut none = cold(195.0);
+        none.findings.clear();
+        let said = none.terminal(Screen::FILE).replace('\n', " ");
+        assert!(said.contains("it may hold ./server back on epyc-9654x2, though nothing does on 2 threads."));
+        assert!(!said.contains("probably no lock will"), "{said}");
+    }
+
+    /// As without a site, which advice always names.
+    #[test]
+    fn nothing_is_forecast_of_a_lock_beside_longer_waits_for_one_that_is_no_pthreads() {
+        let mut table = voids::tests::table_beside_left_out(0.0);
+        let mut other = LockRow { name: "QUEUE".into(), ..table.rows[0].clone() };
+        (other.exclusive.waits_only, other.exclusive.acquisitions) = (true, 0);
+        other.exclusive.wait = profile::Times { count: 10, total_ns: 5e8, ..profile::Times::default() };
+        table.rows.push(other);
+        assert_eq!(advice().what_holds_back_besides(&table), None, "nothing was watched beside the recorder");
+        table.header.beside = Some(profile::read::Attached::default());
+        let void = advice().what_holds_back_besides(&table).expect("QUEUE takes more time");
+        assert!(void.reason.contains("QUEUE, which is no pthread's lock"), "{void}");
+    }
+
+    #[test]
+    fn a_loss_that_recorded_waits_explain_is_no_left_out_locks() {
+        let table = voids::tests::table_beside_left_out(0.0);
+        let of = |own: f64| {
+            let cases = vec![case(None, 1, &about(100.0)), case(None, 2, &about(own))];
+            Advice::measured("typical".into(), measured(cases, 2))
+        };
+        assert!(of(40.0).is_loss_unexplained(&table) && !of(196.0).is_loss_unexplained(&table));
+        let mut waited = table;
+        waited.rows[0].exclusive.wait =
+            profile::Times { count: 10, total_ns: 2e9, ..profile::Times::default() };
+        assert!(!of(40.0).is_loss_unexplained(&waited));
+    }
+
+    #[test]
+    fn a_folder_keeps_one_command_and_nothing_that_cannot_be() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = measured(vec![case(None, 1, &about(1.0)), case(None, 2, &about(1.5))], 2);
+        let asked = |last: &str| asked(&["./server", "--threads", last], folder.path());
         assert_eq!(Measured::read(folder.path(), &asked(THREADS)).unwrap(), None);
         kept.write(folder.path()).unwrap();
         assert!(!answers(&kept, &asked(THREADS)).unwrap(), "its profiles are not there");

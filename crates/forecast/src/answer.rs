@@ -7,6 +7,7 @@ use crate::simulated_program::{self, Plan, Run, Simulated, SimulatedPoint, Stage
 use crate::subject::{self, Besides, Subject};
 use crate::uncertainty::{CALIBRATED, Calibration, Known, LEARNT, Widths};
 use crate::verdict::{Verdict, outcome};
+use crate::void::LeftOut;
 use crate::{advice, family_of};
 use model::Family;
 use profile::LockTable;
@@ -145,6 +146,10 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         calibration: CALIBRATED,
     };
     let (rows, baseline) = frame.rows(&simulated, &here, &measured);
+    let explained_by_locks = baseline.explained_by_locks(frame.measured_cores);
+    if let Some(void) = left_out(&tables, explained_by_locks) {
+        return Ok(Err(void));
+    }
     let mut notes = subject.notes.clone();
     notes.extend(simulated.doubts.iter().filter(|doubt| !subject.notes.contains(doubt)).cloned());
     notes.extend(unstable(&simulated));
@@ -167,7 +172,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         description: machine.description,
         cores: frame.cores,
         threads: plan.threads.clone(),
-        explained_by_locks: baseline.explained_by_locks(frame.measured_cores),
+        explained_by_locks,
         rows,
         advice,
         parameters: subject.parameters,
@@ -176,6 +181,13 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         sliders: Some(sliders),
         one_thread,
     }))
+}
+
+/// Why there is no forecast where the recorded locks explain less than half of what was measured to be lost, and others were left to the C
+/// library.
+fn left_out(tables: &[LockTable], explained_by_locks: Option<f64>) -> Option<Void> {
+    let is_loss_unexplained = explained_by_locks.is_some_and(|share| share < 0.5);
+    tables.iter().find_map(|table| LeftOut::of(table, is_loss_unexplained)).map(|left_out| left_out.void())
 }
 
 /// The machine that was profiled and measured on. Where nothing is known of it, it has at least the cores that the profiles tell.
@@ -638,5 +650,15 @@ mod tests {
         let larger = with_cores(&machine, 2 * machine.topology.cores());
         assert_eq!(larger.topology.cores_per_die, machine.topology.cores_per_die);
         assert_eq!(larger.topology.cores(), 2 * machine.topology.cores());
+    }
+
+    #[test]
+    fn a_loss_that_the_recorded_locks_do_not_explain_is_not_carried_on_beside_what_was_left_out() {
+        let tables = [crate::void::tests::table_beside_left_out(0.0)];
+        assert!(
+            left_out(&tables, Some(0.2)).is_some_and(|void| void.reason.starts_with("1 mutex was left to"))
+        );
+        assert_eq!(left_out(&tables, Some(0.8)), None);
+        assert_eq!(left_out(&tables, None), None, "little was lost, or nothing measured");
     }
 }

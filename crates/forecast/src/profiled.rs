@@ -128,6 +128,7 @@ impl Group {
 fn add(all: &mut Usage, one: &Usage) {
     let Usage {
         waits_only: _,
+        unended: _, // what is counted here was over
         acquisitions,
         nested,
         contended,

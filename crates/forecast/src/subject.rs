@@ -4,7 +4,7 @@
 use crate::profiled::{self, Group, observed};
 use crate::question::{MeasuredPoint, Void};
 use crate::simulated_program::Blueprint;
-use crate::void;
+use crate::void::{self, LeftOut};
 use anyhow::Context as _;
 use compare::statistics;
 use model::{Observed, Parameters};
@@ -78,15 +78,18 @@ impl Subject {
         let header = &main.table.header;
         let most_costly = profiled::by_cost(main.table).first().copied();
         let of_table = all.iter().find_map(|profiled| void::of_table(&profiled.table.header));
+        let left_out =
+            tables.iter().find_map(|table| LeftOut::of(table, false)).map(|left_out| left_out.void());
         let of_program = void::of_other_locks(main.table, most_costly)
             .filter(|_| site.is_none())
+            .or_else(|| left_out.clone().filter(|_| most_costly.is_none()))
             .or_else(|| most_costly.is_none().then(void::no_lock));
         if let Some(void) = of_program {
             return Ok(Err(of_table.unwrap_or(void)));
         }
         // A lock that is not there is an error of the command, whatever the machine did.
         let groups = chosen(main.table, site, transfer_ns, file)?;
-        if let Some(void) = of_table {
+        if let Some(void) = of_table.or(left_out) {
             return Ok(Err(void));
         }
         let row = groups[0].row.clone();

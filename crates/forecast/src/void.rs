@@ -1,7 +1,9 @@
 //! Profiles that no forecast is made from: what they hold is not what the program does.
 
+use crate::profiled;
 use crate::question::Void;
 use crate::subject::{Besides, Subject};
+use profile::read::Untouched;
 use profile::{LockRow, LockTable, TableHeader};
 use report::text;
 use std::path::Path;
@@ -14,6 +16,10 @@ const QUEUED: f64 = 0.3;
 const ELSEWHERE: [f64; 2] = [0.5, 0.05];
 /// Threads that wait for so much of their time for an interpreter are kept apart by it.
 const INTERPRETED: f64 = 0.2;
+/// Of the time in which threads ran or may have waited for locks: so much of it blocked in no recorded call is worth an explanation.
+const MISSED: f64 = 0.1;
+/// Threads that are on a core, or ready for one, for so much of their time are slowed by what they do there.
+const BUSY: f64 = 0.7;
 /// Fewer acquisitions show no distribution of anything.
 const LEAST_ACQUISITIONS: u64 = 100;
 
@@ -34,7 +40,9 @@ pub fn of_table(header: &TableHeader) -> Option<Void> {
             "Profile again when the machine is quiet, or on another machine",
         ));
     }
-    if !header.ran_together {
+    // Threads that wait for a lock that was left to the C library would run if they could.
+    let is_left_out = header.untouched.total() > 0 && missed_share(header).is_some();
+    if !header.ran_together && !is_left_out {
         let (why, remedy) = match &header.gil {
             Some(gil) if gil.share > INTERPRETED => (
                 ", under Python's global interpreter lock",
@@ -113,6 +121,99 @@ pub(crate) fn of_other_locks(table: &LockTable, row: Option<&LockRow>) -> Option
     ))
 }
 
+/// Locks and condition variables that were left to the C library, which are neither recorded nor replaced, where what was recorded does not
+/// explain what the program does: they may be what holds it back.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct LeftOut {
+    /// Which: `1 mutex was left to the C library (robust)`.
+    pub objects: String,
+    /// How many.
+    pub count: u64,
+    /// What the recorded locks do not explain.
+    pub why: String,
+}
+
+impl LeftOut {
+    /// Those of a profile; none where all is explained. `is_loss_unexplained` says that its program was measured to do less on several
+    /// threads than the recorded locks explain.
+    #[must_use]
+    pub fn of(table: &LockTable, is_loss_unexplained: bool) -> Option<Self> {
+        let header = &table.header;
+        let left = &header.untouched;
+        let objects = in_words(left)?;
+        let found = |why: String| Some(Self { objects, count: left.total(), why });
+        if profiled::by_cost(table).is_empty() {
+            return found("no other lock was acquired".into());
+        }
+        // One thread waits for no other; a process may wait for another one.
+        if header.threads <= 1 && left.process_shared == 0 {
+            return None;
+        }
+        if let Some(share) = missed_share(header) {
+            return found(format!(
+                "its threads were blocked for {:.0} % of the time in which they ran or may have waited for a lock, in no call that is recorded",
+                100.0 * share
+            ));
+        }
+        let ready_ns = header.cpu_ns + header.queued_ns.unwrap_or(0.0);
+        let joins_ns = header.blocked.map_or(0.0, |blocked| blocked.joins_ns);
+        let is_busy = ready_ns > BUSY * (header.threads_ns() - joins_ns);
+        if is_loss_unexplained && is_busy {
+            return found("its threads were busy for less work than the recorded locks explain".into());
+        }
+        None
+    }
+
+    /// That nothing is forecast for their sake.
+    #[must_use]
+    pub fn void(&self) -> Void {
+        void(format!("{}, and {}", self.objects, self.why), self.remedy())
+    }
+
+    /// How their part is found out.
+    pub(crate) fn remedy(&self) -> &'static str {
+        if self.count == 1 {
+            "`contend attach PID` shows waits for it, by the kernel's futex events; for a trial, one without these attributes is recorded"
+        } else {
+            "`contend attach PID` shows waits for them, by the kernel's futex events; for a trial, those without these attributes are recorded"
+        }
+    }
+}
+
+/// The part of the time in which threads ran, were ready to run or may have waited for a lock that they were blocked in no recorded call;
+/// none where that is little, or less than they waited for recorded locks.
+fn missed_share(header: &TableHeader) -> Option<f64> {
+    let waited_ns = (header.concurrency * header.elapsed_ns - header.cpu_ns).max(0.0);
+    let ready_ns = header.cpu_ns + header.queued_ns.unwrap_or(0.0);
+    let missed_ns = header.blocked.map_or(0.0, |blocked| blocked.missed_ns());
+    let share = missed_ns / (ready_ns + waited_ns + missed_ns).max(1.0);
+    (share > MISSED && missed_ns > waited_ns).then_some(share)
+}
+
+/// Objects that were left to the C library; none if there are none.
+fn in_words(left: &Untouched) -> Option<String> {
+    let of_mutexes = left.robust + left.priority_inheriting + left.priority_protected;
+    let noun = match left.total() {
+        0 => return None,
+        1 if of_mutexes == 1 => "mutex was",
+        1 if left.condition == 1 => "condition variable was",
+        1 => "lock was",
+        total if of_mutexes == total => "mutexes were",
+        total if left.condition == total => "condition variables were",
+        _ if left.condition == 0 => "locks were",
+        _ => "locks and condition variables were",
+    };
+    let reasons = [
+        (left.process_shared + left.condition, "process-shared"),
+        (left.priority_inheriting, "priority-inheriting"),
+        (left.priority_protected, "priority-protected"),
+        (left.robust, "robust"),
+        (left.other, "in a state that it alone knows"),
+    ];
+    let reasons: Vec<&str> = reasons.iter().filter(|(count, _)| *count > 0).map(|&(_, why)| why).collect();
+    Some(format!("{} {noun} left to the C library ({})", left.total(), reasons.join(", ")))
+}
+
 /// Why nothing is forecast from this profile alone, if that is so.
 #[must_use]
 pub fn of_profile(table: &LockTable) -> Option<Void> {
@@ -134,4 +235,111 @@ pub(crate) fn no_lock() -> Void {
 pub(crate) fn too_little(name: &str, reason: &str) -> Void {
     let reason = format!("{} was seen too little: {}", text::printable(name), text::printable(reason));
     Void { of_lock: true, ..void(reason, "Profile longer, while the program is at work") }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use profile::read::Blocked;
+    use profile::{LockKind, ObjectKind, Times, Usage};
+
+    /// Two threads that take a mutex now and then, which none waits for, and another one that was left to the C library; they are blocked
+    /// for so many ns in no recorded call, of 1 s.
+    pub(crate) fn table_beside_left_out(missed_ns: f64) -> LockTable {
+        let times = |mean_ns: f64| Times { count: 1_000, total_ns: 1_000.0 * mean_ns, ..Times::default() };
+        let exclusive =
+            Usage { acquisitions: 1_000, hold_same: times(20.0), think: times(1e6), ..Usage::default() };
+        let row = LockRow {
+            threads: 2,
+            exclusive,
+            acquisitions_per_operation: Some(1_000.0),
+            critical_section_ns: Some(20.0),
+            ..LockRow::new("cold", LockKind::Object(ObjectKind::Mutex))
+        };
+        let cpu_ns = 2e9 - missed_ns;
+        let header = TableHeader {
+            threads: 2,
+            cores: 2,
+            elapsed_ns: 1e9,
+            cpu_ns,
+            concurrency: cpu_ns / 1e9,
+            ran_together: true,
+            blocked: Some(Blocked { futex_ns: missed_ns, joins_ns: 1e9, ..Blocked::default() }),
+            untouched: Untouched { priority_inheriting: 1, ..Untouched::default() },
+            ..TableHeader::default()
+        };
+        LockTable { header, rows: vec![row], striped: Vec::new(), kernel: None, program: None }
+    }
+
+    #[test]
+    fn a_lock_left_to_the_c_library_voids_the_forecast_of_a_program_whose_waits_nothing_explains() {
+        let table = table_beside_left_out(8e8);
+        let void = of_profile(&table).expect("nothing is known of its waits");
+        assert!(
+            void.reason.starts_with(
+                "1 mutex was left to the C library (priority-inheriting), and its threads were blocked for 40 % of"
+            ),
+            "{void}"
+        );
+        assert!(void.remedy.starts_with("`contend attach PID`"), "{void}");
+        let mut apart = table;
+        (apart.header.ran_together, apart.header.queued_ns) = (false, Some(3e8));
+        assert_eq!(
+            of_profile(&apart).map(|void| void.remedy),
+            Some(void.remedy),
+            "they would run if they could"
+        );
+        apart.header.untouched = Untouched::default();
+        let void = of_profile(&apart).expect("they did not run together");
+        assert!(void.reason.contains("hardly ran together"), "{void}");
+        assert_eq!(
+            of_profile(&LockTable { rows: Vec::new(), ..table_beside_left_out(0.0) }).map(|void| void.reason),
+            Some(
+                "1 mutex was left to the C library (priority-inheriting), and no other lock was acquired"
+                    .into()
+            )
+        );
+    }
+
+    #[test]
+    fn a_lock_left_to_the_c_library_changes_nothing_where_all_is_explained() {
+        let table = table_beside_left_out(1e8);
+        assert_eq!(LeftOut::of(&table, false), None);
+        let spins = LeftOut::of(&table, true).expect("threads that spin are busy");
+        assert!(spins.why.contains("busy for less work"), "{spins:?}");
+        let waits = |change: fn(&mut LockTable)| {
+            let mut table = table_beside_left_out(8e8);
+            change(&mut table);
+            LeftOut::of(&table, true)
+        };
+        assert!(waits(|_| ()).is_some());
+        assert_eq!(
+            waits(|table| table.header.concurrency = 2.2),
+            None,
+            "recorded locks are waited for longer"
+        );
+        assert_eq!(waits(|table| table.header.threads = 1), None, "one thread waits for no other");
+        assert_eq!(waits(|table| table.header.untouched = Untouched::default()), None);
+        let reads = waits(|table| {
+            table.header.blocked = Some(Blocked { io_ns: 8e8, ..Blocked::default() });
+        });
+        assert_eq!(reads, None, "its threads wait for something else");
+    }
+
+    #[test]
+    fn what_was_left_to_the_c_library_is_called_what_it_is() {
+        let none = Untouched::default();
+        assert_eq!(in_words(&none), None);
+        let said = |left: Untouched| in_words(&left).unwrap_or_default();
+        let robust = Untouched { robust: 1, priority_inheriting: 2, ..none };
+        assert_eq!(said(robust), "3 mutexes were left to the C library (priority-inheriting, robust)");
+        assert_eq!(
+            said(Untouched { process_shared: 1, ..none }),
+            "1 lock was left to the C library (process-shared)"
+        );
+        assert_eq!(
+            said(Untouched { process_shared: 1, condition: 1, ..none }),
+            "2 locks and condition variables were left to the C library (process-shared)"
+        );
+    }
 }

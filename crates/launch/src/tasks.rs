@@ -154,13 +154,24 @@ fn wait_kind<'t>(waits_in: &str, task: &'t mut TaskValues) -> Option<&'t mut u64
         "" | "0" => return None,
         _ if has(&["futex"]) => &mut task.futex_ns,
         _ if has(&["nanosleep"]) => &mut task.sleep_ns,
-        _ if has(&["ep_poll", "epoll", "poll_schedule", "do_poll", "do_select", "io_cqring"]) => {
+        _ if has(&[
+            "ep_poll",
+            "epoll",
+            "poll_schedule",
+            "do_poll",
+            "do_select",
+            "io_cqring",
+            "read_events",
+        ]) =>
+        {
             &mut task.events_ns
         }
+        // sigwait, sigwaitinfo and sigtimedwait; pause; sigsuspend.
+        _ if has(&["sigtimedwait", "sys_pause", "sigsuspend"]) => &mut task.events_ns,
         _ if waits_in == "do_wait" || has(&["kernel_wait", "wait_for_vfork"]) => &mut task.child_ns,
         _ if has(&[
-            "pipe", "skb", "sock", "tcp", "unix_", "inet_", "tty", "n_tty", "io_", "folio", "page",
-            "bit_wait", "_read", "_write", "fsync", "jbd2",
+            "pipe", "msgrcv", "msgsnd", "wq_sleep", "skb", "sock", "tcp", "unix_", "inet_", "tty", "n_tty",
+            "io_", "folio", "page", "bit_wait", "_read", "_write", "fsync", "jbd2",
         ]) =>
         {
             &mut task.io_ns
@@ -189,11 +200,18 @@ mod tests {
             "pipe_read",
             "do_wait",
             "do_sigtimedwait",
+            "__x64_sys_pause",
+            "sigsuspend",
+            "read_events",
+            "inet_csk_accept",
+            "inotify_read",
+            "do_msgrcv",
+            "do_semtimedop",
             "0",
             "",
         ];
-        let expected = [Some(0), Some(1), Some(2), Some(2), Some(3), Some(4), Some(5), None, None];
-        assert_eq!(names.map(kind), expected);
+        let expected = [0, 1, 2, 2, 3, 4, 2, 2, 2, 2, 3, 3, 3, 5].map(Some).into_iter().chain([None, None]);
+        assert_eq!(names.map(kind).to_vec(), expected.collect::<Vec<_>>());
     }
 
     /// No more goes to kinds of waits than there was; and where the kernel tells, a sleep is one.

@@ -31,13 +31,11 @@ pub struct Chain {
     probabilities: Vec<f64>,
 }
 
-/// The two states around which a lock near its collapse lingers, and the one between.
+/// The two states around which a lock near its collapse lingers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Basins {
     /// The likeliest state of few waiters.
     pub working: u32,
-    /// The least likely state between the two.
-    pub watershed: u32,
     /// The likeliest state of many waiters.
     pub collapsed: u32,
 }
@@ -102,11 +100,6 @@ impl Chain {
         self.probabilities.iter().copied()
     }
 
-    /// The mean number of cores at the lock, the holder included: the paper's w.
-    pub fn at_lock(&self) -> f64 {
-        self.probabilities().enumerate().map(|(k, p)| k as f64 * p).sum()
-    }
-
     /// The mean number of cores that think: the paper's speed-up n - w, summed so that it stays exact where it is tiny.
     pub fn away(&self) -> f64 {
         self.probabilities().zip((0..=self.cores()).rev()).map(|(p, away)| f64::from(away) * p).sum()
@@ -151,11 +144,8 @@ impl Chain {
         let working = (0..=last).find(|&k| is_mode(k))?;
         let collapsed = (0..=last).rev().find(|&k| is_mode(k))?;
         let watershed = (working..=collapsed).min_by(|&i, &j| ln[i].total_cmp(&ln[j]))?;
-        (working < watershed && watershed < collapsed).then_some(Basins {
-            working: working as u32,
-            watershed: watershed as u32,
-            collapsed: collapsed as u32,
-        })
+        (working < watershed && watershed < collapsed)
+            .then_some(Basins { working: working as u32, collapsed: collapsed as u32 })
     }
 
     /// ln of the mean time from having `from` cores at the lock until first having `to`: the mean first passage of a
@@ -233,7 +223,8 @@ mod tests {
         let chain = Chain::new(a, vec![s; n as usize]).unwrap();
         assert_close(chain.probabilities().next().unwrap(), 1.0 / total, 1e-12);
         assert_close(chain.throughput(), (1.0 - 1.0 / total) / s, 1e-12);
-        assert_close(chain.at_lock() + chain.away(), f64::from(n), 1e-12);
+        let at_lock: f64 = (0..=n).zip(chain.probabilities()).map(|(k, p)| f64::from(k) * p).sum();
+        assert_close(at_lock + chain.away(), f64::from(n), 1e-12);
     }
 
     #[test]
@@ -256,7 +247,7 @@ mod tests {
         }
         let extreme = Chain::new(f64::MIN_POSITIVE, ticket_times(8, 1e3, 1.0)).unwrap();
         assert!(extreme.by_products(8).is_none());
-        assert_close(extreme.at_lock(), 8.0, 1e-12);
+        assert_close(8.0 - extreme.away(), 8.0, 1e-12);
     }
 
     #[test]

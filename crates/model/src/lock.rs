@@ -111,8 +111,6 @@ pub struct Steady {
     pub throughput: f64,
     /// s at this number of cores.
     pub service: f64,
-    /// Share of the acquisitions whose last holder was another core.
-    pub from_other: f64,
 }
 
 impl LockModel {
@@ -143,7 +141,6 @@ impl LockModel {
             away,
             throughput: chain.throughput(),
             service: self.service.mean(from_other),
-            from_other,
         })
     }
 
@@ -262,7 +259,7 @@ mod tests {
         let one = lock.at(1).unwrap();
         assert!((one.speedup - 1.0).abs() < 1e-12);
         assert!(one.away < 1.0, "the paper's speed-up counts the holder as waiting");
-        assert!(one.from_other.abs() < 1e-12);
+        assert!(lock.settle(1).unwrap().1.abs() < 1e-12);
         assert!((one.service - 121.0).abs() < 1e-9);
     }
 
@@ -338,14 +335,12 @@ mod tests {
             readers: None,
             variant: Variant::Waiters,
         };
-        let at = |handover| lock(handover).at(2).unwrap();
-        let back_off_then_sleep = at(Handover::BackOffThenSleep { poll: 3000.0 });
-        assert!(
-            back_off_then_sleep.speedup > 0.85 && back_off_then_sleep.speedup < 1.1,
-            "{back_off_then_sleep:?}"
-        );
-        assert!(back_off_then_sleep.from_other < 0.3, "{back_off_then_sleep:?}");
-        assert!(at(Handover::Blocking { wake: 5000.0, barging: true }).speedup < 0.3);
+        let back_off_then_sleep = lock(Handover::BackOffThenSleep { poll: 3000.0 });
+        let speedup = back_off_then_sleep.at(2).unwrap().speedup;
+        assert!(speedup > 0.85 && speedup < 1.1, "{speedup}");
+        let (_, from_other) = back_off_then_sleep.settle(2).unwrap();
+        assert!(from_other < 0.3, "{from_other}");
+        assert!(lock(Handover::Blocking { wake: 5000.0, barging: true }).at(2).unwrap().speedup < 0.3);
     }
 
     fn any_lock() -> impl Strategy<Value = LockModel> {
@@ -379,13 +374,14 @@ mod tests {
 
         #[test]
         fn extreme_locks_stay_finite(lock in any_lock(), cores in prop_oneof![1u32..64, Just(4096u32)]) {
-            let chain = lock.chain(cores).unwrap();
+            let (chain, from_other) = lock.settle(cores).unwrap();
             let total: f64 = chain.probabilities().sum();
             prop_assert!((total - 1.0).abs() < 1e-9, "{total}");
             let steady = lock.at(cores).unwrap();
             prop_assert!(steady.speedup.is_finite() && steady.speedup > 0.0);
-            prop_assert!((chain.at_lock() + chain.away() - f64::from(cores)).abs() < 1e-6 * f64::from(cores));
-            prop_assert!((0.0..=1.0).contains(&steady.from_other));
+            let at_lock: f64 = (0..=cores).zip(chain.probabilities()).map(|(k, p)| f64::from(k) * p).sum();
+            prop_assert!((at_lock + chain.away() - f64::from(cores)).abs() < 1e-6 * f64::from(cores));
+            prop_assert!((0.0..=1.0).contains(&from_other));
             // What comes to the lock leaves it. The probabilities carry rounding of their exponents, which reach
             // tens of thousands.
             let served: f64 = chain.throughput();

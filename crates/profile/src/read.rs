@@ -1,5 +1,6 @@
 //! Reading a profile: finished, live, or left behind by a program that was killed.
 
+mod at_end;
 mod blocked;
 mod call_sites;
 mod container;
@@ -32,6 +33,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use at_end::{AtEnd, AtEndThread, Unended};
 pub use blocked::{Blocked, Coverage, Unseen};
 pub use container::{CallerRecord, LockRecord, PairRecord, Section, WaitRecord};
 pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures, SiteChange, SiteMeasures};

@@ -51,6 +51,8 @@ use pairs::{WARM, note, place_of, slot_of};
 use threads::ThreadPart;
 use timeline::Longest;
 
+#[cfg(feature = "read")]
+pub(crate) use callers::caller_in;
 pub use threads::PerThread;
 pub use timeline::LONGEST_WAITS;
 

@@ -74,6 +74,34 @@ fn an_interval_has_what_happened_in_it_alone() {
 }
 
 #[test]
+fn a_wait_for_a_lock_counts_in_each_interval_that_it_falls_into() {
+    let file = File::new(1 << 20, 1);
+    let (holder, waiter, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    let first = look(&file);
+    recorder.acquired(&holder, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
+    let since = recorder.waits(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
+    pass(30);
+    let second = look(&file);
+    pass(500);
+    let third = look(&file);
+    pass(7);
+    recorder.releasing(&holder, &lock, Mode::Exclusive);
+    recorder.waits_no_more(&waiter);
+    recorder.acquired(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(since));
+    recorder.releasing(&waiter, &lock, Mode::Exclusive);
+    let fourth = look(&file);
+    let waited = |before: &Look, now: &Look| {
+        let table = between(before, now.clone());
+        let row = row(&table, 0x1000).expect("it was waited for");
+        (row.waited_ns(), row.contended(), row.exclusive.unended.waits)
+    };
+    assert_eq!(waited(&first, &second), (30.0, 0, 1));
+    assert_eq!(waited(&second, &third), (500.0, 0, 1));
+    assert_eq!(waited(&third, &fourth), (7.0, 1, 0));
+}
+
+#[test]
 fn intervals_add_up_to_the_whole_past_the_bound_too() {
     const LOCKS: usize = 300;
     let file = File::new(256 << 10, 1);

@@ -39,9 +39,11 @@ pub(crate) fn behind(sites: &[SiteUse]) -> Option<String> {
     (!behind.is_empty()).then(|| behind.join(", "))
 }
 
-/// The call sites that are told of, with their shares of all.
+/// The call sites that are told of, with their shares of the time waited: behind which call all of it was is not always known.
 fn largest(sites: &[SiteUse], ns: fn(&SiteUse) -> f64) -> Vec<(f64, &SiteUse)> {
-    let total_ns: f64 = sites.iter().map(ns).sum();
+    let sum_ns = |ns: fn(&SiteUse) -> f64| sites.iter().map(ns).sum::<f64>();
+    // In the time between two looks, waits may have ended that were behind holds from before.
+    let total_ns = sum_ns(|site| site.waited_ns).max(sum_ns(ns));
     let mut sites: Vec<_> = sites.iter().map(|site| (ns(site) / total_ns, site)).collect();
     sites.retain(|(share, _)| *share >= LEAST);
     sites.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -142,6 +144,14 @@ mod tests {
         assert!(told.ends_with("(waiting for journal 88 %, running 10 %, preempted 2 %)"), "{told}");
         slow.while_held = Some(WhileHeld { running_ns: 5.0, ..WhileHeld::default() });
         assert!(shares(&[slow]).unwrap().ends_with("held 4.10 ms"), "that it ran is what one expects");
+    }
+
+    #[test]
+    fn what_is_behind_a_call_is_a_share_of_all_that_was_waited() {
+        let told = |behind_ns| shares(&[site("post", 400.0, 0.0), site("tiny", 7.0, behind_ns)]).unwrap();
+        assert_eq!(told(3.1), "98 % in post (cache.cpp:41)");
+        assert_eq!(told(40.7), "98 % in post (cache.cpp:41); 10 % behind tiny (cache.cpp:41)");
+        assert!(told(500.0).contains("; 100 % behind tiny"), "no share is more than all");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The lock table of a profile, for people and for spreadsheets.
 
+mod at_end;
 mod waits;
 
 use crate::call_sites::{self, held, place};
@@ -30,7 +31,8 @@ pub fn text(table: &LockTable, top: usize, screen: Screen) -> String {
         lines.push_str(&screen.fit(&left_out(&folded, top, |row| row.waited_ns())));
         let shown = &folded[..folded.len().min(top)];
         lines.push_str(&screen.fit(&striped(table, shown)));
-        lines.push_str(&screen.fit(&call_sites(shown)));
+        lines.push_str(&screen.fit(&call_sites(table, shown)));
+        lines.push_str(&screen.fit(&on_a_new_paragraph(at_end::lines(table))));
         lines.push_str(
             &screen.fit(
                 &table.header.gil.as_ref().map_or(String::new(), |gil| format!("\n{}", interpreter(gil))),
@@ -42,6 +44,10 @@ pub fn text(table: &LockTable, top: usize, screen: Screen) -> String {
         lines.push_str(&kernel_text(kernel, top, screen));
     }
     lines
+}
+
+fn on_a_new_paragraph(lines: String) -> String {
+    if lines.is_empty() { lines } else { format!("\n{lines}") }
 }
 
 /// Locks of which the call sites are told below the table.
@@ -80,11 +86,12 @@ fn interpreter(gil: &Gil) -> String {
 }
 
 /// From where the most waited for locks are waited for, and behind whom.
-fn call_sites(rows: &[&LockRow]) -> String {
+fn call_sites(table: &LockTable, rows: &[&LockRow]) -> String {
     let all_ns: f64 = rows.iter().map(|row| row.waited_ns()).sum();
     let told = rows.iter().filter(|row| row.waited_ns() > LEAST * all_ns && !row.call_sites.is_empty());
     let mut lines = String::new();
-    for sentence in told.take(TOLD).filter_map(|row| call_sites::sentence(&row.name, &row.call_sites)) {
+    let sentence = |row: &&LockRow| call_sites::sentence(&told_name(table, row), &row.call_sites);
+    for sentence in told.take(TOLD).filter_map(sentence) {
         if lines.is_empty() {
             lines.push('\n');
         }
@@ -283,6 +290,7 @@ const WAITS_ALONE_BESIDE: &str = "Of locks that are no pthread's (those of Rust,
 fn without_callers(watched: &Attached) -> String {
     match watched.without_callers {
         0 => String::new(),
+        1 => "Of 1 wait the callers are not known.\n".to_owned(),
         waits => format!("Of {} waits the callers are not known.\n", grouped(waits)),
     }
 }
@@ -301,6 +309,8 @@ fn blocked_in(blocked: &Blocked) -> String {
     let total_ns = blocked.total_ns();
     let coverage = if blocked.recorded_ns() + blocked.missed_ns() < HARDLY * total_ns {
         "Hardly any of that can have been waits for the program's own locks.".to_owned()
+    } else if blocked.is_mostly_unknown() {
+        "Coverage unknown: threads were looked at too rarely for most of that.".to_owned()
     } else {
         let part = 100.0 * blocked.coverage().ratio();
         format!("Coverage {part:.0} %: the recorded part of what may have been waits for locks.")
@@ -357,6 +367,22 @@ fn attached_columns() -> [Column; 12] {
     ]
 }
 
+/// The process of a lock; with the number of the program among those that it executed, if that is not the first one.
+fn process(row: &LockRow) -> String {
+    match (row.pid, row.image) {
+        (0, _) => row.program.clone(), // of several processes the row has no number
+        (pid, 0 | 1) => format!("{pid} {}", row.program),
+        (pid, image) => format!("{pid} {} #{image}", row.program),
+    }
+}
+
+/// A lock's name in a sentence: with its process, where another one's lock has the same.
+fn told_name(table: &LockTable, row: &LockRow) -> String {
+    let has_same_name = |other: &LockRow| other.name == row.name && other.id != row.id;
+    let is_ambiguous = row.pid != 0 && table.rows.iter().any(has_same_name);
+    if is_ambiguous { format!("{} ({})", row.name, process(row)) } else { row.name.clone() }
+}
+
 /// A lock's name; of striped locks, how many they are.
 fn name(table: &LockTable, row: &LockRow) -> String {
     match table.striped_of(row) {
@@ -367,7 +393,7 @@ fn name(table: &LockTable, row: &LockRow) -> String {
 
 fn attached_cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> [Cell; 12] {
     let (waits, waited_ns, timeouts) = if row.kind.is_lock() {
-        (usage.contended, usage.wait.total_ns, usage.timeouts)
+        (usage.contended, usage.waited_ns(), usage.timeouts)
     } else {
         (usage.condition_waits, usage.condition_ns, usage.condition_timeouts)
     };
@@ -408,6 +434,10 @@ pub fn page(table: &LockTable, timeline: Option<&Timeline>) -> Page {
     });
     let filters = [USE, ("file", "program or library")];
     let filters = if has_waits_alone(table) { &filters[..1] } else { &filters };
+    let at_end = at_end::lines(table);
+    if !at_end.is_empty() {
+        page = page.paragraphs(&at_end);
+    }
     if let Some(gil) = &table.header.gil {
         page = page.paragraphs(&interpreter(gil));
     }
@@ -560,7 +590,7 @@ const SHARED: [&str; 4] = ["lock", "use", "waited_ms", "wait_p99_ns"];
 fn columns(table: &LockTable) -> [Column; 31] {
     let counted = table.header.operations.is_some();
     let process = Column::text("process", "process");
-    let process_of = |row: &LockRow| (row.pid, row.program.clone());
+    let process_of = |row: &LockRow| (row.pid, row.image, row.program.clone());
     let several = table.rows.iter().any(|row| process_of(row) != process_of(&table.rows[0]));
     [
         Column::text("lock", "lock"),
@@ -609,8 +639,15 @@ fn for_each_use<'a>(
     for row in rows {
         let name = row.kind.name();
         let is_used = |usage: &Usage| {
-            usage.acquisitions | usage.contended | usage.try_failures | usage.timeouts | usage.condition_waits
-                > 0
+            let counts = [
+                usage.acquisitions,
+                usage.contended,
+                usage.try_failures,
+                usage.timeouts,
+                usage.condition_waits,
+                usage.unended.waits,
+            ];
+            counts.iter().any(|&count| count > 0)
         };
         let both = is_used(&row.shared);
         let write = if both || name == "rwlock" { format!("{name} write") } else { name.to_owned() };
@@ -637,21 +674,19 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
     let waited = if usage.waits_only && !row.kind.is_lock() {
         Cell::Missing
     } else {
-        (usage.wait.total_ns / 1e6).into()
+        (usage.waited_ns() / 1e6).into()
     };
+    let is_known = row.threads_ns > 0.0 && !usage.held_unknown();
+    let share_held = is_known.then(|| row.share_of(usage.held_ns()));
     let held = |part: fn(&WhileHeld) -> f64| usage.while_held.and_then(|held| held.share(part)).into();
     vec![
         name(table, row).into(),
-        // Of several processes the row has no number.
-        match row.pid {
-            0 => row.program.as_str().into(),
-            pid => format!("{pid} {}", row.program).into(),
-        },
+        process(row).into(),
         way.into(),
         known(part(usage.acquisitions as f64, operations).into()),
         mean(&hold),
-        known((row.threads_ns > 0.0).then(|| row.share_of(usage.held_ns())).into()),
-        of_acquisitions(usage.contended).into(),
+        known(share_held.into()),
+        usage.contended_share().filter(|_| !usage.waits_only).into(),
         waited,
         mean(&usage.handover),
         mean(&usage.hold_same),
@@ -873,6 +908,35 @@ mod tests {
         assert_eq!((of(2, "lock"), of(2, "waits"), of(2, "waited_ms")), ("work_condition", "12", "9000"));
         let page = page(&attached(), None).html();
         assert!(page.contains("writer 4713: 100 % of 80"), "{page}");
+    }
+
+    #[test]
+    fn programs_that_one_process_executed_are_told_apart() {
+        let mut rows: Vec<_> = (1..3)
+            .map(|image| LockRow {
+                id: LockId { section: image, number: 3 },
+                image,
+                call_sites: vec![SiteUse { function: "w".into(), waited_ns: 5e8, ..SiteUse::default() }],
+                ..row("m", LockKind::Object(ObjectKind::Mutex), usage(9, 5e8), Usage::default())
+            })
+            .collect();
+        let table =
+            |rows| LockTable { header: header(), rows, striped: Vec::new(), kernel: None, program: None };
+        let both = text(&table(rows.clone()), 20, Screen::FILE);
+        for part in
+            ["4711 server #2", "Waits for m (4711 server): 100 %", "Waits for m (4711 server #2): 100 %"]
+        {
+            assert!(both.contains(part), "{part}: {both}");
+        }
+        rows.truncate(1);
+        assert!(text(&table(rows), 20, Screen::FILE).contains("Waits for m: 100 %"));
+    }
+
+    #[test]
+    fn one_wait_is_no_waits() {
+        let without = |waits| without_callers(&Attached { lost_events: 0, without_callers: waits });
+        assert_eq!([without(0), without(1)], ["", "Of 1 wait the callers are not known.\n"]);
+        assert!(without(1_000).starts_with("Of 1,000 waits"));
     }
 
     fn kernel_row(name: &str, kind: &'static str, waits: u64, wait_ns: f64, spun_ns: f64) -> KernelRow {

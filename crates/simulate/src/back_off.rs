@@ -186,6 +186,7 @@ mod tests {
             .map(|(at, &(cycles, _))| {
                 let mut run = measured[0].clone();
                 let operations = 1_000 - 50 * at.abs_diff(4) as u64;
+                run.acquisitions_an_operation = None;
                 run.run = Run {
                     counts: vec![machine::Counts { operations, ..machine::Counts::default() }],
                     elapsed_ns: 1_000_000,

@@ -10,6 +10,7 @@ use report::{Cell, Column, Plot, Table};
 use session::ensure_usage;
 use session::placement::Placement;
 use session::seeds::Seeds;
+use simulator::{Hardware, PS_PER_NS};
 
 /// Enough for some hundred hand-overs.
 const TRACE_RECORDS: usize = 20_000;
@@ -19,6 +20,8 @@ const TRACE_RECORDS: usize = 20_000;
 pub struct Experiment<'a> {
     /// What all runs have in common.
     pub template: Setup<'a>,
+    /// Simulated time of each run; by default that of the template, and where threads share cores many of their turns.
+    pub duration_ns: Option<u64>,
     /// Under these locks in turn.
     pub locks: &'a [&'static str],
     /// The constant of ticket-proportional is swept instead.
@@ -102,8 +105,11 @@ impl<'a> Experiment<'a> {
         let setup = |lock, cores: u32| {
             let threads = self.threads.unwrap_or(cores as usize);
             let places = self.placement.cores(&topology, &sockets, cores as usize);
+            let [warm_up_ns, duration_ns] = self.lasts(threads > places.len());
             Setup {
                 places: places.iter().copied().cycle().take(threads).collect(),
+                warm_up_ns,
+                duration_ns,
                 trace_records: if self.traced { TRACE_RECORDS } else { 0 },
                 lock,
                 cores,
@@ -115,6 +121,18 @@ impl<'a> Experiment<'a> {
             .flat_map(|&lock| cores.iter().map(move |&cores| (lock, cores)))
             .map(|(lock, cores)| setup(lock, cores))
             .collect())
+    }
+
+    /// The warm-up and the time that counts, in nanoseconds. What decides where threads share cores begins when one loses its core at
+    /// the lock, which most of their turns end without: so such a run lasts for many turns.
+    fn lasts(&self, threads_share_cores: bool) -> [u64; 2] {
+        const TURNS: [u64; 2] = [12, 60];
+        if !threads_share_cores {
+            return [0, self.duration_ns.unwrap_or(self.template.duration_ns)];
+        }
+        let Hardware { time_slice, tick, .. } = self.template.hardware;
+        let [warm_up, counted] = TURNS.map(|turns| turns * (time_slice + tick) / PS_PER_NS);
+        [warm_up, self.duration_ns.unwrap_or(counted)]
     }
 
     /// What it is called.
@@ -180,14 +198,13 @@ pub fn run_table(measured: &[SeededRuns]) -> Table {
     ]);
     for runs in measured {
         let one = runs.median();
-        let operations = one.run.operations() as f64;
         let lines = &one.report.all_lines;
         table.row([
             Cell::from(one.lock),
             Cell::from(one.cores),
             Cell::from(one.run.counts.len()),
             runs.throughput_cell(),
-            Cell::from(one.run.elapsed_ns as f64 / operations.max(1.0)),
+            Cell::from(one.run.elapsed_ns as f64 / one.operations()),
             Cell::from(one.per_operation(lines.all_misses())),
             Cell::from(one.per_operation(lines.home_waits)),
             Cell::from(one.fairness()),
@@ -270,6 +287,7 @@ mod tests {
     fn experiment<'a>(hardware: &'a Hardware, locks: &'a [&'static str]) -> Experiment<'a> {
         Experiment {
             template: Setup::new(hardware, workloads::catalogue::find("counter").expect("a workload"), "mcs"),
+            duration_ns: None,
             locks,
             sweeps_back_off: false,
             cores: vec![2, 7],
@@ -289,10 +307,24 @@ mod tests {
         assert_eq!(runs, [("ticket", 2), ("ticket", 6), ("mcs", 2), ("mcs", 6)]);
         assert_eq!(setups[0].places, [6, 7], "the first cores of the second socket");
         asked.threads = Some(3);
-        assert_eq!(asked.setups().expect("threads share cores")[0].places, [6, 7, 6]);
+        let shared = &asked.setups().expect("threads share cores")[0];
+        assert_eq!(shared.places, [6, 7, 6]);
+        let turn_ns = (hardware.time_slice + hardware.tick) / PS_PER_NS;
+        assert!(shared.warm_up_ns > 10 * turn_ns && shared.duration_ns > 50 * turn_ns);
         asked.sweeps_back_off = true;
         let locks: Vec<_> = asked.setups().expect("a sweep").iter().map(|setup| setup.lock).collect();
         assert_eq!(locks, [back_off::LOCK; 2]);
+    }
+
+    #[test]
+    fn long_operations_are_not_counted_in_whole_ones() {
+        let hardware = Hardware::new(&carried::machine("opteron-8x6")).expect("a machine");
+        let workload = workloads::catalogue::find("exim").expect("a workload");
+        let setup =
+            |duration_ns| Setup { duration_ns, ..Setup::new(&hardware, workload, "mcs") }.on_first(24);
+        let runs = sweep(&[setup(300_000), setup(3_000_000)], &Unwatched).expect("runs");
+        let [short, long] = [0, 1].map(|run: usize| runs[run].throughput());
+        assert!((short / long - 1.0).abs() < 0.1, "{short} {long}");
     }
 
     #[test]
@@ -361,6 +393,7 @@ mod tests {
         // What the simulator counts is its own matter: the figures are fixed.
         for (one, operations) in measured.iter_mut().zip([2_000, 1_500]) {
             let counts = |operations| Counts { operations, ..Counts::default() };
+            one.acquisitions_an_operation = None;
             one.run = Run { counts: vec![counts(operations), counts(operations / 2)], elapsed_ns: 1_000_000 };
             one.report.all_lines =
                 simulator::LineCounts { home_waits: 700, ..simulator::LineCounts::default() };

@@ -173,6 +173,7 @@ mod tests {
         let with = |(seed, &operations): (u64, &u64)| {
             let counts = vec![Counts { operations, ..Counts::default() }];
             let mut run = one.clone();
+            run.acquisitions_an_operation = None;
             (run.seed, run.run) = (seed, Run { counts, elapsed_ns: 1_000_000 });
             run
         };

@@ -11,6 +11,7 @@ use simulator::{Hardware, Options, PS_PER_NS, Report, Simulated, Simulation};
 use std::convert::Infallible;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
+use workloads::catalogue::Body;
 use workloads::{Load, Variation, Workload};
 
 /// One run to be made.
@@ -26,8 +27,10 @@ pub struct Setup<'a> {
     pub cores: u32,
     /// The core of each thread.
     pub places: Vec<u32>,
-    /// Simulated time.
+    /// Simulated time, after a warm-up.
     pub duration_ns: u64,
+    /// Simulated time before that, at least; the simulator's own warm-up lasts for some 40 µs.
+    pub warm_up_ns: u64,
     /// Decides everything random.
     pub seed: u64,
     /// Memory node of the lock.
@@ -60,6 +63,7 @@ impl<'a> Setup<'a> {
             cores: 1,
             places: vec![0],
             duration_ns: 3_000_000,
+            warm_up_ns: 0,
             seed: 1,
             memory_node: 0,
             section_cycles: None,
@@ -80,6 +84,13 @@ impl<'a> Setup<'a> {
         self
     }
 
+    /// Acquisitions that make an operation, where it consists of critical sections alone.
+    fn acquisitions_an_operation(&self) -> Option<u64> {
+        let Body::Section(section) = self.workload.body else { return None };
+        let batch = self.batch.unwrap_or(section.batch).max(1);
+        self.workload.uses_lock().then(|| section.sections().div_ceil(batch))
+    }
+
     fn measure(&self) -> anyhow::Result<SimulatedRun> {
         let load = Load {
             threads: self.places.len(),
@@ -97,6 +108,7 @@ impl<'a> Setup<'a> {
             seed: self.seed,
             really_poll: self.really_poll,
             trace_records: self.trace_records,
+            warm_up_ns: self.warm_up_ns,
             ..Options::default()
         };
         let started = Instant::now();
@@ -121,6 +133,7 @@ impl<'a> Setup<'a> {
             seed: self.seed,
             run,
             report,
+            acquisitions_an_operation: self.acquisitions_an_operation(),
             trace,
             host,
         })
@@ -147,15 +160,26 @@ pub struct SimulatedRun {
     pub run: Run,
     /// What the simulated machine counted.
     pub report: Report,
+    /// Acquisitions that make an operation, where it consists of critical sections alone.
+    pub acquisitions_an_operation: Option<u64>,
     /// Null unless asked for.
     pub trace: serde_json::Value,
     host: Duration,
 }
 
 impl SimulatedRun {
+    /// Operations of all threads; parts of them where an operation is a number of acquisitions. Threads that begin long operations
+    /// at one time end them at one time, too: whole ones come in steps, and none in a short run.
+    pub fn operations(&self) -> f64 {
+        match self.acquisitions_an_operation {
+            Some(acquisitions) => self.run.acquisitions() as f64 / acquisitions as f64,
+            None => self.run.operations() as f64,
+        }
+    }
+
     /// Operations a second, of all threads.
     pub fn throughput(&self) -> f64 {
-        self.run.operations() as f64 * 1e9 / self.run.elapsed_ns.max(1) as f64
+        self.operations() * 1e9 / self.run.elapsed_ns.max(1) as f64
     }
 
     /// Acquisitions a second, of all threads.
@@ -170,10 +194,11 @@ impl SimulatedRun {
         least as f64 / most.max(1) as f64
     }
 
-    /// So many events of the whole simulation, in which the warm-up and what follows the end are, to an operation.
+    /// So many events of the whole simulation, in which the warm-up and what follows the end are, to an operation; no number where there
+    /// was none.
     pub fn per_operation(&self, events: u64) -> f64 {
         let counted = (self.run.elapsed_ns as f64 / self.report.elapsed_ns.max(1) as f64).min(1.0);
-        events as f64 * counted / self.run.operations().max(1) as f64
+        events as f64 * counted / self.operations()
     }
 
     /// What so many picoseconds of threads are of the time of all, 0 to 1.

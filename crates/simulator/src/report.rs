@@ -22,12 +22,6 @@ pub enum Distance {
     Memory,
 }
 
-impl Distance {
-    /// All of them, in the order of [`LineCounts::misses`].
-    pub const ALL: [Self; 5] =
-        [Self::SameDie, Self::SameSocket, Self::OneLink, Self::MoreLinks, Self::Memory];
-}
-
 /// Counters of one line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LineCounts {

@@ -59,6 +59,13 @@ pub(crate) struct Thread {
     pub(crate) ended: Time,
 }
 
+impl Thread {
+    /// Whether it passes time, or goes on with that when it has a core again.
+    pub(crate) fn passes_time(&self) -> bool {
+        self.delay_ends != Time::MAX || self.delay_left > 0
+    }
+}
+
 /// All threads and cores.
 pub(crate) struct Scheduler {
     hardware: Rc<Hardware>,
@@ -296,7 +303,10 @@ impl Scheduler {
     pub(crate) fn begin_delay(&mut self, clock: &mut Clock, end: Time) {
         self.threads[self.current as usize].delay_ends = end;
         self.begin_wait(clock, Some(end));
-        self.time_slice(clock, self.current_core);
+        // A slice that ends later takes no core from this delay; one that is cut short meanwhile tells by itself.
+        if self.cores[self.current_core as usize].slice().1 <= end {
+            self.time_slice(clock, self.current_core);
+        }
     }
 
     /// Ends a thread's delay; what is left of it counts from when it has a core again.

@@ -1,6 +1,9 @@
 //! What the published curves rest on comes from the protocol and from the costs in a machine file: a change of either
 //! moves the curve.
 
+mod common;
+
+use common::TWO_SOCKETS;
 use contend_simulator as simulator;
 use machine::{Home, Topology};
 use simulator::{Hardware, Report, Simulated, Simulation};
@@ -141,30 +144,14 @@ fn a_line_to_and_fro_takes_the_transfers_of_the_machine_file() {
     use machine::{Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
     type Turn = <Simulated as Machine>::U64;
     const TURNS: u64 = 400;
-    const MACHINE: &str = r#"
-        name = "tiers"
-        description = "2 x 2 x 2 cores"
-        frequency = { value = 2.0, unit = "GHz", source = "assumed" }
-        [topology]
-        sockets = 2
-        dies_per_socket = 2
-        cores_per_die = 2
-        source = "assumed"
-        [transfer]
-        same_l3 = { value = 40, unit = "ns", source = "assumed" }
-        same_socket = { value = 100, unit = "ns", source = "assumed" }
-        cross_socket = { value = 180, unit = "ns", source = "assumed" }
-        [handover]
-        waiter = { value = 0.5, unit = "transfers", source = "assumed" }
-        wake = { value = 5000, unit = "ns", source = "assumed" }
-        back_off_delay = { value = 1000, unit = "ns", source = "assumed" }
-        [coherence]
-        protocol = "MESI"
-    "#;
+    let tiers = TWO_SOCKETS.replace("cores_per_die = 4", "dies_per_socket = 2\ncores_per_die = 2").replace(
+        "[handover]",
+        "same_socket = { value = 100, unit = \"ns\", source = \"assumed\" }\n[handover]",
+    );
     for holds in [false, true] {
-        let text = format!("{MACHINE}\n        holds_until_completion = {holds}");
+        let text = format!("{tiers}\nholds_until_completion = {holds}");
         let hardware = Hardware::new(&topology::MachineFile::parse(&text).unwrap()).unwrap();
-        for (other, expected) in [(2, 100.0), (4, 180.0)] {
+        for (other, expected) in [(2, 100.0), (4, 120.0)] {
             let body = || {
                 let turn = Placed::<_, Simulated>::new(Turn::ZERO, Home::Node(0));
                 Simulated::run(&Plan::on(&[0, other]), &|thread| {

@@ -199,6 +199,29 @@ fn to_poll_for_as_long_as_a_section_takes_is_no_livelock() {
     assert!(stopped.at_ps > 500_000 * 1_000, "not before the section's end: {stopped}");
 }
 
+/// A thread that loses its core in a long section goes on with it, however much the others poll meanwhile.
+#[test]
+fn to_wait_for_a_section_that_lost_its_core_is_no_livelock() {
+    let options = Options { livelock_events: 1_000, ..Options::default() };
+    let slices = with_slices();
+    let section = (20 * slices.time_slice / 1_000) as f64 * slices.mhz as f64 / 1e3;
+    let ran = Simulation::new(&slices).options(options).run(|| {
+        let word = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
+        M::run(&Plan { cores: &[0, 0, 1, 1], ..Plan::threads(4) }, &|thread| match thread {
+            0 => {
+                M::delay(section as u64);
+                word.store(2, Release);
+            }
+            _ => {
+                while word.load(Acquire) != 2 {
+                    M::delay(100);
+                }
+            }
+        })
+    });
+    ran.expect("it comes to its end");
+}
+
 #[test]
 #[should_panic(expected = "on purpose")]
 fn a_panic_of_a_thread_reaches_the_caller() {

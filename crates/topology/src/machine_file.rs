@@ -97,11 +97,6 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Whether anything stands behind the number: false for assumed and unverified ones.
-    pub fn has_evidence(&self) -> bool {
-        self.source.basis().is_evidence()
-    }
-
     fn range(&self) -> Range {
         Range {
             low: self.low.unwrap_or(self.value),
@@ -563,7 +558,7 @@ mod tests {
         let machine = MachineFile::parse(&text).unwrap();
         let coherence = machine.coherence.as_ref().unwrap();
         assert_eq!(coherence.protocol, Protocol::Moesi);
-        assert!(!coherence.local_read.as_ref().unwrap().has_evidence());
+        assert!(!coherence.local_read.as_ref().unwrap().source.basis().is_evidence());
         assert!(coherence.resolves_locally && coherence.probes == Probes::Exact, "the defaults");
         let message =
             MachineFile::parse(&text.replace("[[0, 1], [1, 0]]", "[[0, 1]]")).unwrap_err().to_string();

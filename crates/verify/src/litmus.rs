@@ -1,7 +1,6 @@
 //! Files of litmus tests, what is expected of them, and what comes of them.
 
 pub mod expected;
-pub mod explain;
 pub mod files;
 pub mod judged;
 pub mod outcome;

@@ -395,7 +395,8 @@ class SimulateOptions(TypedDict, total=False):
     5]."""
 
     duration: str | None
-    """Simulated time of each run [default: 3ms]."""
+    """Simulated time of each run, after a warm-up [default: 3ms; where threads share cores, 60 turns of a thread on its
+    core]."""
 
     section: str | None
     """Work in the critical section (`1us`, `500cycles`), instead of the workload's; the lines that it touches
@@ -428,7 +429,7 @@ class SimulateOptions(TypedDict, total=False):
     its lines and the locks of its buckets are simulated, instead of sleeps and wake-ups at a fixed cost."""
 
     really_poll: bool
-    """Poll for real where a waiter would be parked: slower, with the same outcome."""
+    """Poll for real where a waiter would be parked: slower, with the same throughput over many seeds."""
 
     host_times: bool
     """With --json: add how fast this computer simulated each run, which differs from time to time."""

@@ -60,6 +60,7 @@ impl Session {
         if let Some(polled) = self.with(|state| state.polled)
             && polled.delayed
             && polled.location == location
+            && polled.ordering == ordering
             && wanted.is_none()
         {
             return self.poll_again(polled);
@@ -68,14 +69,17 @@ impl Session {
             let wanted = wanted.as_mut().map(|wanted| &mut **wanted as &mut dyn FnMut(u64) -> bool);
             state.engine().read(access, wanted)
         });
-        self.with(|state| {
-            state.attempted(read);
-            state.polled = Some(PolledLoad { location, read, value, delayed: false, repeated: 0 });
+        let has_space = self.with(|state| {
+            state.polled = Some(PolledLoad { location, ordering, read, value, delayed: false, repeated: 0 });
+            state.attempted(read)
         });
+        if !has_space {
+            self.cannot_follow();
+        }
         (Some(read), value)
     }
 
-    /// Loads of one word with nothing but delays between them count as one: what a poll found changed nothing, so
+    /// Loads of one word by one ordering, with nothing but delays between them, count as one: what a poll found changed nothing, so
     /// the executions in which it was not taken show the same, and have all the polls that are left. A thread that
     /// only goes on polling waits.
     fn poll_again(&self, polled: PolledLoad) -> (Option<EventId>, u64) {
@@ -135,7 +139,9 @@ impl Session {
     ) -> u64 {
         let ordering = self.updates(address, ordering);
         match self.access(address, |model| model.rmw_read(ordering), ordering, site) {
-            Ok(read) => self.exchange(read, |model| model.rmw_write(ordering), |old| Some(update(old))),
+            Ok(read) => {
+                self.exchange((read, ordering), |model| model.rmw_write(ordering), |old| Some(update(old)))
+            }
             Err((location, old)) => {
                 self.settle(location, update(old));
                 old
@@ -143,42 +149,46 @@ impl Session {
         }
     }
 
-    /// The two halves of a read-modify-write.
+    /// The two halves of a read-modify-write; with the ordering of one that fails.
     fn exchange(
         &self,
-        access: Access,
+        (access, failure): (Access, Ordering),
         write: impl FnOnce(Model) -> Strength,
         update: impl Fn(u64) -> Option<u64>,
     ) -> u64 {
         let (read, old) = self.answered(|state| state.engine().read(access, None));
         let new = update(old);
-        let write = self.with(|state| {
-            state.attempted(read);
+        let (has_space, write) = self.with(|state| {
+            let has_space = state.attempted(read);
             let Some(new) = new else {
                 // It changed nothing: a load after a delay may count as the same poll.
                 state.polled = Some(PolledLoad {
                     location: access.location,
+                    ordering: failure,
                     read,
                     value: old,
                     delayed: false,
                     repeated: 0,
                 });
-                return None;
+                return (has_space, None);
             };
             let write = Access { strength: write(state.model), compare: None, ..access };
             match &mut state.attempt {
                 Some(attempt) if new == old => {
                     attempt.pending = Some((write, new, read));
-                    None
+                    (has_space, None)
                 }
                 attempt => {
                     if let Some(attempt) = attempt {
                         attempt.changed = true;
                     }
-                    Some((write, new))
+                    (has_space, Some((write, new)))
                 }
             }
         });
+        if !has_space {
+            self.cannot_follow();
+        }
         if let Some((write, new)) = write {
             self.answered(|state| state.engine().write(write, new, Some(read)));
         }
@@ -202,10 +212,11 @@ impl Session {
         }
         let old = match self.access(address, |model| model.rmw_read(success), success, site) {
             Ok(access) => {
-                let failure = self.with(|state| state.model.failed_exchange(success, failure));
-                let compare = Compare { expected: current, success: access.strength, failure };
+                let strength = self.with(|state| state.model.failed_exchange(success, failure));
+                let compare = Compare { expected: current, success: access.strength, failure: strength };
                 let access = Access { compare: Some(compare), ..access };
-                self.exchange(access, |model| model.rmw_write(success), |old| (old == current).then_some(new))
+                let update = |old| (old == current).then_some(new);
+                self.exchange((access, failure), |model| model.rmw_write(success), update)
             }
             Err((location, old)) => {
                 if old == current {
@@ -241,7 +252,7 @@ impl Session {
             let access = Access { strength, ..access };
             return self.answered(|state| state.walker().write_part(access, mask, bits));
         }
-        self.exchange(access, write, |old| Some(old & !mask | bits));
+        self.exchange((access, ordering), write, |old| Some(old & !mask | bits));
     }
 
     pub(super) fn fence(&self, ordering: Ordering, site: &'static Site<'static>) {
@@ -315,17 +326,8 @@ impl Session {
         let Some(thread) = self.thread() else {
             panic!("the client's own thread {what}, but it is alone, and no thread ends that");
         };
-        let scheduled = self.with(|state| {
-            state.engine().wait(thread, &reads.list[..reads.count], timed, what);
-            state.is_scheduled()
-        });
-        loop {
-            if scheduled {
-                self.hand_over(None);
-            } else {
-                self.suspend();
-            }
-        }
+        self.with(|state| state.engine().wait(thread, &reads.list[..reads.count], timed, what));
+        self.never_goes_on()
     }
 
     /// Runs an attempt of a `spin_rmw`. If it failed and changed nothing, gives what it read, for waiting.
@@ -396,6 +398,6 @@ impl Session {
     ) -> u64 {
         let ordering = Ordering::AcqRel;
         let access = self.hidden(location, |model| model.rmw_read(ordering), ordering, site);
-        self.exchange(access, |model| model.rmw_write(ordering), |old| Some(update(old)))
+        self.exchange((access, ordering), |model| model.rmw_write(ordering), |old| Some(update(old)))
     }
 }

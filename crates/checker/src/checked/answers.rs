@@ -36,6 +36,23 @@ impl Session {
         });
     }
 
+    /// The thread does not go on in this execution.
+    pub(super) fn never_goes_on(&self) -> ! {
+        loop {
+            if self.with(|state| state.is_scheduled()) {
+                self.hand_over(None);
+            } else {
+                self.suspend();
+            }
+        }
+    }
+
+    /// The thread needs more than the checked machine has: the execution ends, and the exploration is incomplete.
+    pub(super) fn cannot_follow(&self) -> ! {
+        self.with(|state| state.engine().cannot_follow());
+        self.never_goes_on()
+    }
+
     /// Leaves a request and is suspended until it is answered.
     pub(super) fn await_step<T>(&self, mut ask: impl FnMut(&mut State) -> Result<T, Stop>) -> T {
         let mut answer = None;

@@ -110,21 +110,26 @@ impl ClientMemory {
         self.used[..MAX_THREADS].fill(0);
     }
 
-    /// Memory for a thread, or for the client's own when there is none.
-    pub(super) fn alloc(&mut self, thread: Option<usize>, layout: Layout) -> NonNull<u8> {
+    /// Memory for a thread, or for the client's own when there is none; none if the thread has too little left.
+    ///
+    /// # Panics
+    /// When the client's own has.
+    pub(super) fn alloc(&mut self, thread: Option<usize>, layout: Layout) -> Option<NonNull<u8>> {
         let (start, bytes) = match thread {
             Some(thread) => (MAIN_BYTES + thread * THREAD_BYTES, THREAD_BYTES),
             None => (0, MAIN_BYTES),
         };
         let used = &mut self.used[thread.unwrap_or(MAX_THREADS)];
         let offset = used.next_multiple_of(layout.align().max(LINE_BYTES));
-        assert!(
-            offset + layout.size() <= bytes,
-            "the checked machine has {bytes} bytes for {}; make the client smaller",
-            thread.map_or("the client".to_owned(), |thread| format!("thread {thread}"))
-        );
+        if offset + layout.size() > bytes {
+            assert!(
+                thread.is_some(),
+                "the checked machine has {bytes} bytes for the client; make it smaller"
+            );
+            return None;
+        }
         *used = offset + layout.size();
-        self.at(start + offset)
+        Some(self.at(start + offset))
     }
 
     /// Bytes that a thread has.

@@ -48,12 +48,49 @@ impl Engine {
         }
     }
 
+    /// Whether that was since the client is too large, and not since a thread takes too many steps.
+    pub(super) fn is_too_small(&self) -> bool {
+        match self {
+            Executions(explorer) => explorer.is_too_small,
+            States(walker) => walker.is_too_small,
+        }
+    }
+
+    /// The run, or execution, needs more than the checked machine has: it is left, and the exploration is incomplete.
+    pub(super) fn cannot_follow(&mut self) {
+        let _: Result<(), Stop> = match self {
+            Executions(explorer) => {
+                (explorer.cut_off, explorer.is_too_small) = (true, true);
+                explorer.give_up()
+            }
+            States(walker) => walker.is_too_large(),
+        };
+    }
+
+    /// Whether an exploration of executions would keep too many events.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Executions(explorer) if explorer.is_full)
+    }
+
     /// States that are remembered.
     pub(super) fn states(&self) -> usize {
         match self {
             Executions(_) => 0,
             States(walker) => walker.remembered(),
         }
+    }
+
+    /// The same with what is taken down of them besides.
+    pub(super) fn entries(&self) -> usize {
+        match self {
+            Executions(_) => 0,
+            States(walker) => walker.entries(),
+        }
+    }
+
+    /// Whether the exploration ended where only the engine could tell that it was to.
+    pub(super) fn is_late(&self) -> bool {
+        matches!(self, States(walker) if walker.is_late)
     }
 
     /// A thread has nothing before it and everything that follows to itself. A trace tells what happens in between.

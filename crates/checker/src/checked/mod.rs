@@ -28,7 +28,7 @@ pub use words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
 use crate::explorer::Counts;
 use crate::model::Model;
 use crate::trace::{Divergence, ReplayTrace};
-use crate::walker::MOST_STATES;
+use crate::walker::{MOST_STATES, TimeLimits};
 use engine::Engine;
 use session::{Session, State};
 
@@ -92,8 +92,7 @@ impl Exploration {
         state.mutation = self.mutation;
         state.most_executions = self.most_executions.unwrap_or(u64::MAX);
         state.most_states = self.most_states.unwrap_or(MOST_STATES).min(MOST_STATES);
-        state.until = self.most_time.map(|time| now + time);
-        state.stop = self.stop;
+        state.limits = TimeLimits { until: self.most_time.map(|time| now + time), stop: self.stop };
         state
     }
 }
@@ -101,7 +100,7 @@ impl Exploration {
 /// Why an exploration has not seen everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// There were more executions than were asked for.
+    /// There were more executions than were asked for, or than memory has space for.
     Executions,
     /// There were more states than are remembered.
     States,
@@ -109,6 +108,10 @@ pub enum Bound {
     /// seq_cst under release-acquire, which [`Search::States`] does not know, or a thread begins a transaction, which that search alone
     /// knows, under other models than release-acquire.
     Unfollowed,
+    /// Some execution was not followed to its end, as it needs more than there is: [`Search::States`] tells apart 64 words, 64 plain
+    /// cells and 250 writes of a word that may be read; the checked machine has 7 waiters for a lock whose owner inherits, 8 queue
+    /// nodes and 4 KiB for each thread, and 8 reads in one attempt of a wait.
+    Capacity,
     /// The time was up: where that was is a matter of the computer.
     Time,
 }
@@ -260,7 +263,8 @@ fn report_or(
         *parted = explorer.parted.take();
     }
     let (counts, violation) = (engine.counts(), engine.violation().clone());
-    let bound = session.bound.or_else(|| engine.cut_off().then_some(Bound::Unfollowed));
+    let cut_off = if engine.is_too_small() { Bound::Capacity } else { Bound::Unfollowed };
+    let bound = session.bound.or_else(|| engine.cut_off().then_some(cut_off));
     let counterexample = violation.map(|violation| match &engine {
         Engine::Executions(explorer) => Counterexample::of(explorer, &session.arena, violation),
         // A run from state to state becomes an execution by being run again.

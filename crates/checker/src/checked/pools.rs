@@ -32,7 +32,11 @@ impl Session {
                 return (node, is_named.then_some(name as u32));
             }
         }
-        panic!("thread {thread} holds more than {POOL_NODES} queue nodes at once");
+        assert!(
+            self.thread().is_some(),
+            "the client's own thread holds more than {POOL_NODES} queue nodes at once"
+        );
+        self.cannot_follow()
     }
 
     /// Takes a node unless a thread has it.
@@ -55,6 +59,8 @@ impl Session {
     pub(super) fn free_node(&self, address: usize, site: &'static Site<'static>) {
         let locations = self.with(|state| state.arena.node_of(address));
         if self.thread().is_none() {
+            let was_taken = self.with(|state| state.settled(locations.taken)) != 0;
+            assert!(was_taken, "the client's own thread frees a queue node that is in its pool");
             return self.settle(locations.taken, 0);
         }
         self.mark_node(locations.life, EventKind::Free, site);

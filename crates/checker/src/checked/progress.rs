@@ -1,5 +1,7 @@
 //! What a thread has done so far, as far as waits and the clock depend on it.
 
+use machine::Ordering;
+
 use crate::explorer::Access;
 use crate::graph::{EventId, LocationId};
 use crate::walker::Key;
@@ -18,6 +20,7 @@ pub(super) struct Attempt {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PolledLoad {
     pub(super) location: LocationId,
+    pub(super) ordering: Ordering,
     pub(super) read: EventId,
     pub(super) value: u64,
     /// A delay has passed since.
@@ -49,7 +52,7 @@ impl Time {
 impl Attempt {
     pub(super) fn add_to(&self, key: &mut Key) {
         let pending = self.pending.map_or(0, |(_, value, _)| value.wrapping_add(1));
-        key.add(1 << 32 | u64::from(self.changed));
+        key.add((self.reads.count as u64) << 1 | u64::from(self.changed));
         key.add(pending);
         self.reads.iter().for_each(|read| key.add(u64::from(read.index) << 32));
     }
@@ -58,6 +61,7 @@ impl Attempt {
 impl PolledLoad {
     pub(super) fn add_to(&self, key: &mut Key) {
         key.add(u64::from(self.location) << 33 | u64::from(self.repeated) << 1 | u64::from(self.delayed));
+        key.add(self.ordering as u64);
         key.add(self.value);
     }
 }
@@ -80,14 +84,27 @@ impl Default for Reads {
 impl Reads {
     pub(super) fn of(reads: &[Option<EventId>]) -> Self {
         let mut all = Self::default();
-        reads.iter().copied().flatten().for_each(|read| all.push(read));
+        for read in reads.iter().copied().flatten() {
+            let has_space = all.push(read);
+            assert!(has_space, "a wait of its own rests on few reads");
+        }
         all
     }
 
-    pub(super) fn push(&mut self, read: EventId) {
-        assert!(self.count < MOST_READS, "a wait rests on more than {MOST_READS} reads");
-        self.list[self.count] = read;
-        self.count += 1;
+    /// Adds a read; false if there is no space for it.
+    #[must_use]
+    pub(super) fn push(&mut self, read: EventId) -> bool {
+        let has_space = self.count < MOST_READS;
+        if has_space {
+            self.list[self.count] = read;
+            self.count += 1;
+        }
+        has_space
+    }
+
+    /// From state to state: the words that were read, as bits.
+    pub(super) fn slots(&self) -> u64 {
+        self.iter().fold(0, |slots, read| slots | 1 << read.index)
     }
 
     fn iter(&self) -> impl Iterator<Item = &EventId> {

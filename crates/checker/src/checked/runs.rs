@@ -5,6 +5,7 @@ use std::panic::resume_unwind;
 use coroutine::CoroutineResult;
 use machine::{Plan, Run};
 
+use super::Bound;
 use super::session::{Finished, Session, State};
 use crate::graph::{LocationId, MAX_THREADS};
 
@@ -24,9 +25,14 @@ impl Session {
                 self.scheduled.set(state.is_scheduled());
             }
         });
+        let wakes = self.with(|state| state.wakes);
         loop {
             let (goes_on, scheduled) = self.with(|state| {
+                state.wakes = wakes;
                 let goes_on = !state.stopped() && state.engine().begin();
+                if state.engine().is_late() {
+                    state.bound.get_or_insert(Bound::Time);
+                }
                 state.arena.reset_threads();
                 (goes_on, state.is_scheduled())
             });

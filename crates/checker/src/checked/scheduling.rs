@@ -25,11 +25,13 @@ impl Snapshot {
             self.fibers.push(CoroutineBytes::of(fiber));
             self.stacks.extend(suspended.words());
         }
+        self.wakes = state.wakes;
         state.walker().save(&mut self.machine);
     }
 
     fn restore(&self, state: &mut State, fibers: &mut [Fiber], fork: usize) {
         state.suspended.clone_from(&self.suspended);
+        state.wakes = self.wakes;
         let mut words = self.stacks.iter().copied();
         for (thread, (fiber, saved)) in fibers.iter_mut().zip(&self.fibers).enumerate() {
             let suspended = &state.suspended[thread];
@@ -263,6 +265,15 @@ impl State {
         }
     }
 
+    /// The same, when the walker is told what attempts have read.
+    fn walker_and_attempts(&mut self) -> (&mut Walker, &mut [Suspended]) {
+        let (walker, suspended) = self.walker_and_suspended();
+        for (slots, thread) in walker.attempted.iter_mut().zip(suspended.iter()) {
+            *slots = thread.attempt.map_or(0, |attempt| attempt.reads.slots());
+        }
+        (walker, suspended)
+    }
+
     /// Each thread has its own stack, so that addresses on it stay the same.
     fn stack_of(&mut self, thread: usize) -> DefaultStack {
         if self.stacks_by_thread.len() <= thread {
@@ -274,8 +285,9 @@ impl State {
     }
 
     fn come_to_end(&mut self) -> End {
-        let (walker, suspended) = self.walker_and_suspended();
-        if walker.is_seen(|key| add_keys(suspended, key)) {
+        let wakes = self.wakes;
+        let (walker, suspended) = self.walker_and_attempts();
+        if walker.is_seen(|key| add_keys(suspended, wakes, key)) {
             return End::Left;
         }
         walker.counts.explored += 1;
@@ -283,8 +295,9 @@ impl State {
     }
 
     fn next_move(&mut self) -> Option<Move> {
-        let (walker, suspended) = self.walker_and_suspended();
-        walker.next_move(|key| add_keys(suspended, key))
+        let wakes = self.wakes;
+        let (walker, suspended) = self.walker_and_attempts();
+        walker.next_move(|key| add_keys(suspended, wakes, key))
     }
 
     /// Saves how things are at the fork that was just passed, if the run may come back to it.

@@ -4,9 +4,8 @@ use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, Location as Site, catch_unwind};
 use std::ptr::null;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use coroutine::{DefaultStack, Yielder};
 use machine::{Ordering, Plain};
@@ -23,7 +22,7 @@ use crate::graph::{EventId, LocationId};
 use crate::model::Model;
 use crate::trace::ReplayTrace;
 use crate::violation::Violation;
-use crate::walker::{MOST_STATES, Walker};
+use crate::walker::{MOST_ENTRIES, MOST_STATES, TimeLimits, Walker};
 
 thread_local! {
     static CURRENT: Cell<*const Session> = const { Cell::new(null()) };
@@ -48,6 +47,9 @@ pub(super) struct Session {
 /// States that any exploration may remember, some 20 MB: a few at a time may go on from there, so that what a process
 /// remembers is bounded, however many explorations run at once.
 const STATES_OF_EACH: usize = 900_000;
+
+/// Runs from state to state between two looks at the clock.
+const RUNS_PER_LOOK: u64 = 64;
 
 /// Explorations that may be large at a time.
 const LARGE_AT_ONCE: usize = 2;
@@ -103,14 +105,13 @@ pub(super) struct State {
     pub(super) accesses: Option<Vec<Accessed>>,
     pub(super) most_executions: u64,
     pub(super) most_states: usize,
-    pub(super) until: Option<Instant>,
     pub(super) bound: Option<Bound>,
     /// That this exploration may remember more states than [`STATES_OF_EACH`].
     space: Option<MutexGuard<'static, ()>>,
     /// Only executions with fewer events are wanted.
     pub(super) fewer_than: Option<usize>,
-    /// Set when the exploration is to stop.
-    pub(super) stop: Option<&'static AtomicBool>,
+    /// When the exploration is to stop.
+    pub(super) limits: TimeLimits,
     /// The thread whose nodes have no names.
     pub(super) nameless: Option<usize>,
     /// On how many dies the threads run, by turns.
@@ -182,11 +183,10 @@ impl State {
             accesses: None,
             most_executions: u64::MAX,
             most_states: MOST_STATES,
-            until: None,
             bound: None,
             space: None,
             fewer_than: None,
-            stop: None,
+            limits: TimeLimits::default(),
             nameless: None,
             dies: 1,
             wakes: 0,
@@ -199,18 +199,19 @@ impl State {
         if engine.violation().is_some() {
             return true;
         }
-        let (all, states) = (engine.counts().all(), engine.states());
-        let is_late = || {
-            self.until.is_some_and(|until| Instant::now() >= until)
-                || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
-        };
-        let bound = if all >= self.most_executions {
+        let (all, states, entries) = (engine.counts().all(), engine.states(), engine.entries());
+        let (is_scheduled, is_full) = (matches!(engine, Engine::States(_)), engine.is_full());
+        let limits = self.limits;
+        let is_late = || limits.are_over();
+        let bound = if all >= self.most_executions || is_full {
             Some(Bound::Executions)
-        } else if states >= self.most_states {
+        } else if states >= self.most_states || entries >= MOST_ENTRIES {
             Some(Bound::States)
         } else {
-            let late = all.is_multiple_of(1024) && is_late();
-            let no_space = states > STATES_OF_EACH && self.space.is_none() && {
+            // An execution is long beside a look at the clock, and a run from state to state, which goes back to its last fork, is not.
+            let looks = !is_scheduled || all.is_multiple_of(RUNS_PER_LOOK);
+            let late = looks && is_late();
+            let no_space = entries > STATES_OF_EACH && self.space.is_none() && {
                 self.space = space(is_late);
                 self.space.is_none()
             };
@@ -285,10 +286,9 @@ impl State {
             (None, None, Time::default(), Transaction::default());
     }
 
-    pub(super) fn attempted(&mut self, read: EventId) {
-        if let Some(attempt) = &mut self.attempt {
-            attempt.reads.push(read);
-        }
+    /// Notes a read of an attempt; false if it makes more than are followed.
+    pub(super) fn attempted(&mut self, read: EventId) -> bool {
+        self.attempt.as_mut().is_none_or(|attempt| attempt.reads.push(read))
     }
 
     pub(super) fn new_engine(&self, trace: Option<&ReplayTrace>, threads: usize) -> Engine {
@@ -297,6 +297,7 @@ impl State {
             (None, Search::States | Search::Interleavings) => {
                 let mut walker = Walker::new(self.model, threads, merges, self.alike);
                 walker.initial.clone_from(&self.settled);
+                walker.limits = self.limits;
                 Engine::States(walker)
             }
             (trace, _) => {

@@ -76,7 +76,11 @@ impl Suspended {
             return key;
         }
         let mut key = Key::NEW;
-        key.add(self.allocated as u64);
+        key.add(
+            (self.allocated as u64) << 2
+                | u64::from(self.attempt.is_some()) << 1
+                | u64::from(self.polled.is_some()),
+        );
         if !self.done {
             if let Some(attempt) = &self.attempt {
                 attempt.add_to(&mut key);
@@ -96,7 +100,11 @@ impl Suspended {
     }
 }
 
-pub(super) fn add_keys(threads: &mut [Suspended], key: &mut Key) {
+/// Adds what the threads are about to do and, of a client of one thread, how often it has woken others: that is asked of it.
+pub(super) fn add_keys(threads: &mut [Suspended], wakes: usize, key: &mut Key) {
+    if threads.len() == 1 {
+        key.add(wakes as u64);
+    }
     for thread in threads {
         let own = thread.key();
         key.add(own as u64);
@@ -114,6 +122,7 @@ pub(super) struct Snapshot {
     /// What lies on the stacks, one after another.
     pub(super) stacks: Vec<u64>,
     pub(super) machine: Saved,
+    pub(super) wakes: usize,
 }
 
 pub(super) type Fiber = Coroutine<(), (), (), DefaultStack>;

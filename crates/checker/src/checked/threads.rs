@@ -73,7 +73,9 @@ fn give_up_or_wait(
         if cancelled != 0 {
             return GaveUp;
         }
-        read.into_iter().for_each(|read| reads.push(read));
+        if read.is_some_and(|read| !reads.push(read)) {
+            session.cannot_follow();
+        }
     }
     session.wait(reads, false, what)
 }
@@ -142,11 +144,13 @@ impl Inheriting {
         Sleepers((self.0 & !Self::BETWEEN_OWNERS) >> 32)
     }
 
+    /// Whether the kernel knows no more waiters.
+    fn is_full(self) -> bool {
+        self.waiters().iter().count() >= Self::MOST_WAITERS
+    }
+
     fn of(visible: u32, waiters: Sleepers) -> Self {
-        assert!(
-            waiters.iter().count() <= Self::MOST_WAITERS,
-            "more threads wait than the checked kernel knows"
-        );
+        debug_assert!(waiters.iter().count() <= Self::MOST_WAITERS);
         Self(u64::from(visible) | waiters.0 << 32)
     }
 
@@ -451,7 +455,9 @@ unsafe impl Machine for Checked {
         if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
             let (read, value) = session.load(address_of(cancel), relaxed, site, None);
             ends_by_itself = value != 0;
-            read.into_iter().for_each(|read| reads.push(read));
+            if read.is_some_and(|read| !reads.push(read)) {
+                session.cannot_follow();
+            }
         }
         session.wait(reads, ends_by_itself, "sleeps")
     }
@@ -518,6 +524,7 @@ unsafe impl Machine for Checked {
         let found = in_kernel(session, word, site, |found| match found.owner() {
             _ if may_take(found) => found.owned_by(thread),
             owner if owner == owner_of(thread) => found,
+            _ if found.is_full() => session.cannot_follow(),
             _ => found.with_waiter(thread),
         });
         if may_take(found) || found.is_between_owners() && outranks_next(session, word, site, thread) {
@@ -555,7 +562,9 @@ unsafe impl Machine for Checked {
                 if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
                     let (read, value) = session.load(address_of(cancel), Ordering::Relaxed, site, None);
                     ends_by_itself = value != 0;
-                    read.into_iter().for_each(|read| reads.push(read));
+                    if read.is_some_and(|read| !reads.push(read)) {
+                        session.cannot_follow();
+                    }
                 }
                 session.wait(reads, ends_by_itself, "waits for a lock whose owner inherits");
             }
@@ -641,7 +650,9 @@ unsafe impl Machine for Checked {
     const NAMED_NODES: u32 = NAMED_NODES as u32;
 
     fn alloc(layout: Layout, _home: Home) -> NonNull<u8> {
-        session().with(|state| state.arena.alloc(state.thread, layout))
+        let session = session();
+        let memory = session.with(|state| state.arena.alloc(state.thread, layout));
+        memory.unwrap_or_else(|| session.cannot_follow())
     }
 
     unsafe fn free(_memory: NonNull<u8>, _layout: Layout, _home: Home) {

@@ -125,13 +125,7 @@ impl Session {
     /// Nothing comes of what the thread has begun.
     pub(super) fn leave(&self) -> ! {
         self.with(|state| state.engine().leave());
-        loop {
-            if self.with(|state| state.is_scheduled()) {
-                self.hand_over(None);
-            } else {
-                self.suspend();
-            }
-        }
+        self.never_goes_on()
     }
 
     /// An access in a transaction; gives what was there before.

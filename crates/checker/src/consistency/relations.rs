@@ -10,6 +10,8 @@ pub(super) type Row = Vec<u64>;
 pub(super) struct Relations<'a> {
     graph: &'a Graph,
     events: Vec<EventId>,
+    /// By thread and place in it: where a write stands in its location's order, or where the write that a read reads from does.
+    positions: Vec<Vec<usize>>,
 }
 
 /// Whether the condition on seq_cst accesses and fences holds, as far as synchronisation alone makes things happen before others.
@@ -45,7 +47,19 @@ impl<'a> Relations<'a> {
             let numbered = events.iter().enumerate().filter(move |(_, event)| counted(event.kind));
             numbered.map(move |(index, _)| EventId { thread: thread as u8, index: index as StepIndex })
         });
-        Self { graph, events: events.collect() }
+        let events = events.collect::<Vec<_>>();
+        let mut positions = graph.threads.iter().map(|events| vec![0; events.len()]).collect::<Vec<_>>();
+        for &id in &events {
+            let event = graph.event(id);
+            let write = match event.kind {
+                EventKind::Read { from } => from,
+                EventKind::Write => id,
+                _ => continue,
+            };
+            positions[usize::from(id.thread)][usize::from(id.index)] =
+                graph.accesses(event.location).position(write);
+        }
+        Self { graph, events, positions }
     }
 
     /// The relation of all pairs that are related.
@@ -105,11 +119,8 @@ impl<'a> Relations<'a> {
         self.rows(|a, b| a != b && self.graph.event(b).happened.has(a))
     }
 
-    /// Where a write stands in its order, or where the write that a read reads from does.
     fn position(&self, id: EventId) -> usize {
-        let event = self.graph.event(id);
-        let write = if event.is_read() { event.source() } else { id };
-        self.graph.accesses(event.location).position(write)
+        self.positions[usize::from(id.thread)][usize::from(id.index)]
     }
 
     /// The closure of `po ∪ rf`.
@@ -145,22 +156,33 @@ impl<'a> Relations<'a> {
         for (row, (later, same)) in base.iter_mut().zip(happens_before.iter().zip(&same_location)) {
             row.iter_mut().zip(later.iter().zip(same)).for_each(|(to, (later, same))| *to |= later & same);
         }
-        let communicates = self.rows(|a, b| self.communicates(a, b));
-        let between = self.followed_by(&self.followed_by(happens_before, &communicates), happens_before);
+        acyclic(self.psc(&base, happens_before))
+    }
 
+    /// The edges of `psc` from each seq_cst access and fence.
+    fn psc(&self, base: &[Row], happens_before: &[Row]) -> Vec<(usize, Row)> {
         let strong = (0..self.events.len())
             .filter(|&number| self.graph.event(self.events[number]).strength.has(Strength::SEQ_CST))
             .collect::<Vec<_>>();
-        let before = |number: usize| self.row_of(number, |other| contains(&happens_before[other], number));
+        let before = |&number: &usize| self.row_of(number, |other| contains(&happens_before[other], number));
         let after = |number: usize| self.row_of(number, |other| contains(&happens_before[number], other));
+        let ends = strong.iter().map(before).collect::<Vec<_>>();
+        let is_fence = |number: usize| self.is_fence(self.events[number]);
+        // Between fences alone; without any there is nothing to compute.
+        let between = if strong.iter().any(|&number| is_fence(number)) {
+            let communicates = self.rows(|a, b| self.communicates(a, b));
+            self.followed_by(&self.followed_by(happens_before, &communicates), happens_before)
+        } else {
+            Vec::new()
+        };
         let reaches = |&from: &usize| {
-            let mut row = vec![0; self.events.len().div_ceil(64)];
+            let (mut row, mut reached) = (vec![0; ends[0].len()], vec![0; ends[0].len()]);
             let starts = after(from);
-            for &to in &strong {
-                let ends = before(to);
-                let mut members = (0..self.events.len()).filter(|&member| contains(&starts, member));
-                let both_fences = self.is_fence(self.events[from]) && self.is_fence(self.events[to]);
-                if members.any(|member| meets(&base[member], &ends))
+            let members = (0..self.events.len()).filter(|&member| contains(&starts, member));
+            members.for_each(|member| add_all(&mut reached, &base[member]));
+            for (&to, ends) in strong.iter().zip(&ends) {
+                let both_fences = is_fence(from) && is_fence(to);
+                if meets(&reached, ends)
                     || both_fences && (contains(&happens_before[from], to) || contains(&between[from], to))
                 {
                     row[to / 64] |= 1 << (to % 64);
@@ -168,8 +190,7 @@ impl<'a> Relations<'a> {
             }
             (from, row)
         };
-        let edges = strong.iter().map(reaches).collect::<Vec<_>>();
-        acyclic(edges)
+        strong.iter().map(reaches).collect()
     }
 
     /// An access alone, or a fence with all that `related` adds.

@@ -17,6 +17,7 @@ mod revisits;
 mod steps;
 
 use std::panic::Location as Site;
+use std::time::Instant;
 
 use machine::Ordering;
 
@@ -26,6 +27,9 @@ use crate::model::{Model, Strength};
 use crate::trace::{Divergence, ReplayTrace, WrongAt};
 use crate::violation::Violation;
 use replayed::Halt;
+
+/// Events in alternatives at most: they take some 500 MB.
+const MOST_KEPT_EVENTS: usize = 2_000_000;
 
 /// Where an access stands in the source.
 pub(crate) type SiteOf = Option<&'static Site<'static>>;
@@ -81,15 +85,26 @@ pub(crate) struct Explorer {
     pub(crate) violation: Option<Violation>,
     /// Where that is, if it is at one place.
     pub(crate) wrong: Option<WrongAt>,
-    /// A thread took more than [`MAX_STEPS`] steps.
+    /// An execution was not followed to its end: a thread took more than [`MAX_STEPS`] steps.
     pub(crate) cut_off: bool,
+    /// Or the checked machine is too small for the client.
+    pub(crate) is_too_small: bool,
     /// Executions with so many events are given up: a shorter one is wanted.
     pub(crate) fewer_than: Option<usize>,
     /// What locations hold at the start.
     pub(crate) initial: Vec<u64>,
     /// The location that stands for the queue node that a location lies in.
     pub(crate) node_of: Vec<Option<LocationId>>,
+    /// When the exploration is to end, also in the middle of an execution.
+    pub(crate) deadline: Option<Instant>,
+    /// It ended then.
+    pub(crate) is_late: bool,
+    /// It ended since too many events would have been kept.
+    pub(crate) is_full: bool,
     alternatives: Vec<Graph>,
+    /// Events in them, and how many there may be.
+    kept_events: usize,
+    most_kept_events: usize,
     spare: Vec<Graph>,
     /// How many steps of each thread were answered or added in this execution.
     steps: Vec<usize>,
@@ -116,10 +131,16 @@ impl Explorer {
             violation: None,
             wrong: None,
             cut_off: false,
+            is_too_small: false,
             fewer_than: None,
             initial: Vec::new(),
             node_of: Vec::new(),
+            deadline: None,
+            is_late: false,
+            is_full: false,
             alternatives: vec![Graph::new(threads)],
+            kept_events: 0,
+            most_kept_events: MOST_KEPT_EVENTS,
             spare: Vec::new(),
             steps: vec![0; threads],
             waits: Vec::new(),
@@ -135,7 +156,11 @@ impl Explorer {
 
     /// Starts the next execution; false when there is none left.
     pub(crate) fn begin(&mut self) -> bool {
+        if self.is_late || self.is_full {
+            return false;
+        }
         let Some(next) = self.alternatives.pop() else { return false };
+        self.kept_events -= next.events();
         self.spare.push(std::mem::replace(&mut self.graph, next));
         self.steps.fill(0);
         self.waits.clear();
@@ -259,7 +284,24 @@ impl Explorer {
     fn leave_alternative(&mut self) {
         let mut copy = self.spare();
         copy.copy_from(&self.graph);
-        self.alternatives.push(copy);
+        self.keep(copy);
+    }
+
+    /// Keeps an alternative; ends the exploration if there are too many.
+    fn keep(&mut self, alternative: Graph) {
+        self.kept_events += alternative.events();
+        self.alternatives.push(alternative);
+        if self.kept_events > self.most_kept_events {
+            (self.is_full, self.over) = (true, true);
+        }
+    }
+
+    /// Whether the time is up, which ends the exploration: asked before each question to the model, which may take long.
+    fn comes_late(&mut self) -> bool {
+        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            (self.is_late, self.over) = (true, true);
+        }
+        self.is_late
     }
 
     fn add(&mut self, id: EventId, event: Event) {
@@ -268,7 +310,7 @@ impl Explorer {
     }
 
     /// Ends the execution because no other can come of it.
-    fn give_up<T>(&mut self) -> Result<T, Stop> {
+    pub(crate) fn give_up<T>(&mut self) -> Result<T, Stop> {
         self.over = true;
         Err(Stop::Ended)
     }
@@ -279,9 +321,15 @@ impl Explorer {
         let location = self.graph.event(id).location;
         let Some(node) = self.node_of.get(location as usize).copied().flatten() else { return Ok(()) };
         self.graph.know(node);
+        self.check_life(id, node)
+    }
+
+    /// Whether the event uses this queue node, which is known, or frees it, after it was freed.
+    fn check_life(&mut self, id: EventId, node: LocationId) -> Result<(), Stop> {
         let graph = &self.graph;
         let (event, life) = (graph.event(id), &graph.accesses(node).plain);
-        let gone = life.iter().copied().filter(|&freeing| graph.event(freeing).kind == EventKind::Free);
+        let frees = |&freeing: &EventId| freeing != id && graph.event(freeing).kind == EventKind::Free;
+        let gone = life.iter().copied().filter(frees);
         let gone = gone.filter(|&freeing| {
             let taken_again = |&take: &EventId| {
                 let taken = graph.event(take);
@@ -345,5 +393,56 @@ impl Access {
         event.site = self.site;
         event.compare = self.compare;
         (id, event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs one execution in which two threads write a word and read it.
+    fn run(explorer: &mut Explorer) -> Result<(), Stop> {
+        for thread in 0..2 {
+            let access = Access {
+                thread,
+                location: 0,
+                strength: Strength::NONE,
+                ordering: Ordering::Relaxed,
+                site: None,
+                compare: None,
+            };
+            for value in 1..4 {
+                explorer.write(access, value, None)?;
+                explorer.read(access, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn an_exploration_ends_when_too_many_events_would_be_kept() {
+        let mut explorer = Explorer::new(Model::Ra, 2);
+        explorer.most_kept_events = 50;
+        while explorer.begin() {
+            let _ = run(&mut explorer);
+            assert!(explorer.kept_events <= 50 + 12, "one alternative more at most");
+            explorer.finish();
+        }
+        assert!(explorer.is_full && !explorer.alternatives.is_empty());
+        let mut explorer = Explorer::new(Model::Ra, 2);
+        while explorer.begin() {
+            let _ = run(&mut explorer);
+            explorer.finish();
+        }
+        assert!(!explorer.is_full && explorer.kept_events == 0, "what is gone on from is not kept");
+    }
+
+    #[test]
+    fn an_execution_ends_when_the_time_is_up() {
+        let mut explorer = Explorer::new(Model::Ra, 2);
+        assert!(explorer.begin());
+        explorer.deadline = Some(Instant::now());
+        assert_eq!(run(&mut explorer), Err(Stop::Ended));
+        assert!(explorer.is_late && !explorer.finish() && !explorer.begin());
     }
 }

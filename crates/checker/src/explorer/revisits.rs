@@ -8,7 +8,7 @@ impl Explorer {
     pub(super) fn revisit(&mut self, id: EventId, event: &Event, read_half: Option<EventId>) {
         for number in 0..self.graph.accesses(event.location).reads.len() {
             let read = self.graph.accesses(event.location).reads[number];
-            if !event.prefix.has(read) && self.may_revisit(read, &event.prefix) {
+            if !event.prefix.has(read) && self.may_revisit(read, &event.prefix) && !self.comes_late() {
                 self.revisit_read(read, id, event, read_half);
             }
         }
@@ -75,6 +75,7 @@ impl Explorer {
                 .get(place)
                 .is_some_and(|&after| next.event(after).is_exclusive());
             let allowed = !split
+                && !self.comes_late()
                 && self.checker.allows(self.model, &next, id)
                 && self.checker.allows(self.model, &next, read);
             next.locations[event.location as usize].writes.remove(place - 1);
@@ -83,13 +84,13 @@ impl Explorer {
                 let mut copy = self.spare.pop().unwrap_or_default();
                 copy.copy_from(&next);
                 copy.locations[event.location as usize].writes.insert(earlier - 1, id);
-                self.alternatives.push(copy);
+                self.keep(copy);
             }
         }
         match chosen {
             Some(place) => {
                 next.locations[event.location as usize].writes.insert(place - 1, id);
-                self.alternatives.push(next);
+                self.keep(next);
             }
             None => self.spare.push(next),
         }

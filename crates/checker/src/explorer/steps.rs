@@ -35,6 +35,9 @@ impl Explorer {
             if wanted.as_mut().is_some_and(|wanted| !wanted(candidate.value)) {
                 continue;
             }
+            if self.comes_late() {
+                return Err(Stop::Ended);
+            }
             self.graph.push(id, candidate);
             if self.checker.allows(self.model, &self.graph, id) {
                 self.leave_alternative();
@@ -88,6 +91,9 @@ impl Explorer {
                 in_place = Some(place);
                 continue;
             }
+            if self.comes_late() {
+                return Err(Stop::Ended);
+            }
             self.graph.locations[access.location as usize].writes.insert(place - 1, id);
             let allowed = self.checker.allows(self.model, &self.graph, id);
             if allowed && read_half.is_none() {
@@ -98,7 +104,12 @@ impl Explorer {
                 in_place = Some(place);
             }
         }
-        let Some(place) = in_place else { return self.give_up() };
+        let Some(place) = in_place else {
+            // No read-modify-write reads what this one read: it is not in the execution.
+            self.graph.pop(id);
+            read_half.into_iter().for_each(|read| self.graph.pop(read));
+            return self.give_up();
+        };
         self.graph.locations[access.location as usize].writes.insert(place - 1, id);
         self.check_node(id)
     }
@@ -279,6 +290,7 @@ impl Explorer {
         if kind != EventKind::Free {
             return Ok(());
         }
+        self.check_life(id, node)?;
         let inside = self.node_of.iter().zip(&self.graph.locations).filter(|(of, _)| **of == Some(node));
         let uses = inside.flat_map(|(_, uses)| uses.reads.iter().chain(&uses.writes).chain(&uses.plain));
         let unknown = uses.copied().filter(|&used| !event.happened.has(used));
@@ -312,10 +324,5 @@ impl Explorer {
         }
         self.waits.push(Wait { thread, reads: reads.to_vec(), timed, what });
         Err(Stop::Ended)
-    }
-
-    /// The execution is none: it stands for something that cannot happen.
-    pub(crate) fn discard<T>(&mut self) -> Result<T, Stop> {
-        self.give_up()
     }
 }

@@ -71,7 +71,9 @@ impl Program {
         let mut finals = Finals::default();
         let mut registers = self.registers.clone();
         let mut loops = self.threads.iter().zip(&self.scratch_or_none()).map(Loops::of).collect::<Vec<_>>();
+        let has_transactions = self.threads.iter().flatten().any(|step| matches!(step, Step::Begin { .. }));
         let started = Instant::now();
+        explorer.deadline = limits.time.map(|time| started + time);
         let mut unclocked = EVENTS_PER_CLOCK;
         while finals.fault.is_none() && explorer.begin() {
             let looks_at_clock = unclocked >= EVENTS_PER_CLOCK;
@@ -103,8 +105,11 @@ impl Program {
                 let _ = run.steps(&self.threads[thread]);
             }
             unclocked += explorer.graph.events();
-            if explorer.finish() {
-                finals.race |= has_race(&explorer);
+            let is_finished = explorer.finish();
+            // An execution that ends early is the beginning of a consistent one, and its races are races of that one. Only when
+            // it has ended is it known which of its parts are transactions.
+            finals.race = finals.race || (is_finished || !has_transactions) && has_race(&explorer);
+            if is_finished {
                 finals.states.insert(
                     self.without_scratch(Final {
                         registers: registers.clone(),
@@ -118,7 +123,7 @@ impl Program {
             explorer.violation = None;
         }
         finals.counts = explorer.counts;
-        finals.bounded |= explorer.cut_off | finals.unrolled;
+        finals.bounded |= explorer.cut_off | explorer.is_late | explorer.is_full | finals.unrolled;
         finals
     }
 
@@ -229,7 +234,7 @@ impl Running<'_> {
         let Some(mut begun) = self.transaction.take() else {
             let fault = Fault { thread: self.thread, step: number, address: 0, kind: FaultKind::CommitAlone };
             self.fault.get_or_insert(fault);
-            return self.explorer.discard();
+            return self.explorer.give_up();
         };
         begun.depth -= 1;
         if begun.depth > 0 {
@@ -292,7 +297,7 @@ impl Running<'_> {
             }),
             Err(kind) => {
                 self.fault.get_or_insert(Fault { thread: self.thread, step, address, kind });
-                self.explorer.discard()
+                self.explorer.give_up()
             }
         }
     }
@@ -324,6 +329,9 @@ impl Running<'_> {
             }
             Step::ReadModifyWrite { .. } => self.read_modify_write(number, step)?,
             Step::Fence(ordering) => self.explorer.fence(self.thread, *ordering, None)?,
+            Step::Choose { register } => {
+                self.registers[*register] = self.explorer.choose(self.thread, 2, None)? as Value;
+            }
             Step::Await { register, address, width, ordering, until } => {
                 let strength = model.load(*ordering);
                 let access = self.access(number, (address, *width), *ordering, strength)?;

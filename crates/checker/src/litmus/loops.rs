@@ -118,7 +118,9 @@ fn live_before(steps: &[Step], scratch: &[usize]) -> Vec<Vec<bool>> {
 fn live_before_step(step: &Step, number: usize, live: &[Vec<bool>]) -> Vec<bool> {
     let mut before = live[number + 1].clone();
     match step {
-        Step::Set { register, .. } | Step::Load { register, .. } => before[*register] = false,
+        Step::Set { register, .. } | Step::Load { register, .. } | Step::Choose { register } => {
+            before[*register] = false;
+        }
         Step::ReadModifyWrite { found, wrote, .. } => {
             before[*found] = false;
             wrote.iter().for_each(|&wrote| before[wrote] = false);
@@ -159,7 +161,7 @@ fn each_read(step: &Step, each: &mut impl FnMut(usize)) {
             until.each_register(each);
         }
         Step::Jump { when, .. } => when.each_register(each),
-        Step::Fence(_) | Step::Begin { .. } | Step::Commit => {}
+        Step::Fence(_) | Step::Choose { .. } | Step::Begin { .. } | Step::Commit => {}
     }
 }
 
@@ -167,9 +169,10 @@ fn each_read(step: &Step, each: &mut impl FnMut(usize)) {
 fn each_use(step: &Step, each: &mut impl FnMut(usize)) {
     each_read(step, each);
     match step {
-        Step::Set { register, .. } | Step::Load { register, .. } | Step::Await { register, .. } => {
-            each(*register);
-        }
+        Step::Set { register, .. }
+        | Step::Load { register, .. }
+        | Step::Choose { register }
+        | Step::Await { register, .. } => each(*register),
         Step::ReadModifyWrite { found, wrote, .. } => {
             each(*found);
             wrote.iter().for_each(|&wrote| each(wrote));

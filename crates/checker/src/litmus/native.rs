@@ -25,7 +25,7 @@ struct Location(AtomicI64);
 pub type Outcomes = BTreeMap<Final, u64>;
 
 /// Runs a test at least `iterations` times, or until the time is over, and counts how it ends. A run in which a wait did not end is
-/// not counted.
+/// not counted, and neither are the runs that were to follow it in its round.
 ///
 /// # Errors
 /// When an access has no meaning, such as one at a value that is no address, and for transactions, which are not run.
@@ -43,12 +43,12 @@ pub fn run(test: &Test, iterations: u64, seed: u64, time: Option<Duration>) -> R
         .collect::<Vec<_>>();
     let meeting = Meeting { arrived: AtomicUsize::new(0), threads };
     let rounds = iterations.div_ceil(COPIES as u64);
-    let started = Instant::now();
     let is_over = AtomicBool::new(false);
+    let watch = Watch { until: time.map(|time| Instant::now() + time), ends_round: AtomicBool::new(false) };
     // How the copies of a round ended, by thread.
     let ends: Vec<Mutex<Vec<End>>> = (0..threads).map(|_| Mutex::default()).collect();
     std::thread::scope(|scope| {
-        let (meeting, copies, ends, is_over) = (&meeting, &copies, &ends, &is_over);
+        let (meeting, copies, ends, is_over, watch) = (&meeting, &copies, &ends, &is_over, &watch);
         let workers = (0..threads).map(|thread| {
             scope.spawn(move || {
                 let mut random = seed.wrapping_mul(2).wrapping_add(2 * thread as u64 + 1);
@@ -58,15 +58,15 @@ pub fn run(test: &Test, iterations: u64, seed: u64, time: Option<Duration>) -> R
                     let runs = copies.iter().map(|memory| {
                         stagger(&mut random);
                         let mut registers = program.registers[thread].clone();
-                        run_thread(program, thread, memory, &mut registers).map(|()| registers)
+                        run_thread(program, thread, (memory, watch), &mut registers).map(|()| registers)
                     });
                     let runs = runs.collect();
                     *ends[thread].lock().expect("no worker panics") = runs;
                     meeting.wait();
                     if thread == 0 {
                         count_round(test, ends, take_memory(copies, program), &mut counted);
-                        let late = time.is_some_and(|time| started.elapsed() >= time);
-                        is_over.store(late || counted.is_err(), Ordering::Relaxed);
+                        is_over.store(watch.is_late() || counted.is_err(), Ordering::Relaxed);
+                        watch.ends_round.store(false, Ordering::Relaxed);
                     }
                     meeting.wait();
                     if is_over.load(Ordering::Relaxed) {
@@ -132,6 +132,34 @@ fn take_memory(copies: &[Vec<Location>], program: &Program) -> Vec<Vec<Value>> {
     copies.iter().map(take).collect()
 }
 
+/// Tells a thread that runs for long when to stop.
+struct Watch {
+    until: Option<Instant>,
+    /// In some copy of this round a wait did not end.
+    ends_round: AtomicBool,
+}
+
+impl Watch {
+    fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+    }
+
+    fn ends_round(&self) -> bool {
+        self.ends_round.load(Ordering::Relaxed)
+    }
+
+    /// Whether a thread that has waited for some time is to wait no longer.
+    fn ends_wait(&self) -> bool {
+        self.ends_round() || self.is_late()
+    }
+
+    /// The wait does not end: no copy that follows in this round is run.
+    fn end_round(&self) -> Stuck {
+        self.ends_round.store(true, Ordering::Relaxed);
+        Stuck::Waiting
+    }
+}
+
 /// Where the threads wait for each other.
 struct Meeting {
     arrived: AtomicUsize,
@@ -143,18 +171,21 @@ impl Meeting {
         let meeting = self.arrived.fetch_add(1, Ordering::AcqRel) / self.threads;
         let mut polls = 0;
         while self.arrived.load(Ordering::Acquire) / self.threads == meeting {
-            pause(&mut polls);
+            let _ = pause(&mut polls);
         }
     }
 }
 
-fn pause(polls: &mut u32) {
+/// Lets some time pass between two polls; whether others had their turn.
+fn pause(polls: &mut u32) -> bool {
     *polls += 1;
-    if polls.is_multiple_of(POLLS_BEFORE_YIELD) {
+    let yields = polls.is_multiple_of(POLLS_BEFORE_YIELD);
+    if yields {
         std::thread::yield_now();
     } else {
         std::hint::spin_loop();
     }
+    yields
 }
 
 /// A random pause (xorshift).
@@ -185,16 +216,20 @@ struct Running<'a> {
     program: &'a Program,
     thread: usize,
     memory: &'a [Location],
+    watch: &'a Watch,
     registers: &'a mut [Value],
 }
 
 fn run_thread(
     program: &Program,
     thread: usize,
-    memory: &[Location],
+    (memory, watch): (&[Location], &Watch),
     registers: &mut [Value],
 ) -> Result<(), Stuck> {
-    let mut running = Running { program, thread, memory, registers };
+    if watch.ends_round() {
+        return Err(Stuck::Waiting);
+    }
+    let mut running = Running { program, thread, memory, watch, registers };
     let steps = &program.threads[thread];
     let (mut number, mut taken) = (0, 0_u32);
     while let Some(step) = steps.get(number) {
@@ -203,10 +238,15 @@ fn run_thread(
             number = if when.value(running.registers) != 0 { *to } else { number + 1 };
             taken += 1;
             if taken == MOST_STEPS {
-                return Err(Stuck::Waiting);
+                return Err(watch.end_round());
             }
-            if backward && taken.is_multiple_of(STEPS_BEFORE_YIELD) {
-                std::thread::yield_now();
+            if taken.is_multiple_of(STEPS_BEFORE_YIELD) {
+                if watch.ends_wait() {
+                    return Err(watch.end_round());
+                }
+                if backward {
+                    std::thread::yield_now();
+                }
             }
             continue;
         }
@@ -249,6 +289,8 @@ impl<'a> Running<'a> {
                 self.registers[*found] = width.truncate(old.unwrap_or_else(|found| found));
             }
             Step::Fence(ordering) => fence(*ordering),
+            // A weak compare-and-exchange may do what a strong one does.
+            Step::Choose { register } => self.registers[*register] = 0,
             Step::Await { register, address, width, ordering, until } => {
                 let word = self.at(number, address, *width)?;
                 let mut polls = 0;
@@ -257,10 +299,10 @@ impl<'a> Running<'a> {
                     if until.value(self.registers) != 0 {
                         break;
                     }
-                    if polls == MOST_POLLS {
-                        return Err(Stuck::Waiting);
+                    let waited_long = pause(&mut polls);
+                    if polls == MOST_POLLS || waited_long && self.watch.ends_wait() {
+                        return Err(self.watch.end_round());
                     }
-                    pause(&mut polls);
                 }
             }
             Step::Jump { .. } | Step::Begin { .. } | Step::Commit => {
@@ -290,6 +332,35 @@ fn modify(
         Update::CompareExchange { expected, failure } => {
             let expected = width.truncate(expected.value(registers));
             word.compare_exchange(expected, operand, ordering, *failure)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a thread that counts for ever; gives how far it came.
+    fn count(watch: &Watch) -> i64 {
+        let test =
+            Test::parse("X86 A\n{ x=0; }\n P0 ;\n L0: INC [x] ;\n JMP L0 ;\nexists (x=0)").expect("a test");
+        let memory = [Location(AtomicI64::new(0))];
+        let mut registers = test.program.registers[0].clone();
+        let end = run_thread(&test.program, 0, (&memory, watch), &mut registers);
+        assert!(matches!(end, Err(Stuck::Waiting)));
+        memory[0].0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn a_thread_that_never_ends_ends_with_the_time_and_ends_its_round() {
+        let watch = |until| Watch { until, ends_round: AtomicBool::new(false) };
+        let late = watch(Some(Instant::now()));
+        assert_eq!(count(&late), i64::from(STEPS_BEFORE_YIELD));
+        let unlimited = watch(None);
+        assert_eq!(count(&unlimited), i64::from(MOST_STEPS));
+        for watch in [late, unlimited] {
+            assert!(watch.ends_round());
+            assert_eq!(count(&watch), 0, "what follows in the round is not run");
         }
     }
 }

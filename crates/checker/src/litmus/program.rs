@@ -234,6 +234,11 @@ pub enum Step {
     },
     /// A fence.
     Fence(Ordering),
+    /// Sets a register to 0 or to 1, each in executions of its own.
+    Choose {
+        /// Where the choice goes.
+        register: usize,
+    },
     /// Goes on only when the location holds a value that satisfies the condition; the value found is in `register`.
     Await {
         /// Where the value goes.

@@ -287,11 +287,53 @@ impl Walker {
         state.add((self.started & self.alike).into());
         state.add(self.transaction.map_or(0, |thread| u64::from(thread) + 1));
         for thread in 0..self.threads {
-            state.add(self.stale[thread] & self.watched[thread]);
+            // A wait rests on what its thread has read since it did something else, or in all of an attempt.
+            state.add(self.stale[thread] & (self.watched[thread] | self.attempted[thread]));
         }
+        state.add(self.waits.len() as u64);
         for wait in &self.waits {
-            state.add(wait.slots << 1 | u64::from(wait.timed));
+            state.add(wait.slots);
+            state.add((wait.thread as u64) << 1 | u64::from(wait.timed));
         }
         state.value()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A walker of two threads, of which so much has happened.
+    fn state(change: impl FnOnce(&mut Walker)) -> u128 {
+        let mut walker = Walker::new(Model::Sc, 2, true, 0);
+        change(&mut walker);
+        walker.state(|_| ())
+    }
+
+    fn waits(slots: u64, timed: bool) -> Wait {
+        Wait { thread: 0, slots, timed, what: "waits" }
+    }
+
+    #[test]
+    fn states_differ_by_all_words_that_a_wait_rests_on() {
+        let last = state(|walker| walker.waits.push(waits(1 << 63, false)));
+        assert_ne!(last, state(|walker| walker.waits.push(waits(0, false))));
+        assert_ne!(last, state(|walker| walker.waits.push(waits(1 << 63, true))));
+    }
+
+    #[test]
+    fn states_differ_by_what_was_written_since_an_attempt_read_it() {
+        let after_attempt = |stale| {
+            state(|walker| {
+                walker.attempted[0] = 1;
+                walker.stale[0] = stale;
+            })
+        };
+        assert_ne!(after_attempt(0), after_attempt(1));
+        assert_eq!(
+            state(|_| ()),
+            state(|walker| walker.stale[0] = 1),
+            "what no wait rests on does not matter"
+        );
     }
 }

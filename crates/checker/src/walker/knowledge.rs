@@ -26,13 +26,13 @@ impl LastOfEach {
     }
 
     fn add_to(&mut self, key: &mut Key, memory: &Memory) {
+        for event in self.iter().filter(|&event| memory.all_know(event, happened)) {
+            self.0[event.thread as usize] = 0;
+        }
+        key.add(self.iter().count() as u64);
         for event in self.iter() {
-            if memory.all_know(event, happened) {
-                self.0[event.thread as usize] = 0;
-            } else {
-                key.add(u64::from(event.thread) + 1);
-                memory.add_knowledge(key, event);
-            }
+            key.add(u64::from(event.thread));
+            memory.add_knowledge(key, event);
         }
     }
 }
@@ -206,6 +206,7 @@ impl Holds {
         self.0.retain(|hold| !over(hold));
         // Those of several threads stand in no order.
         self.0.sort_by_key(|hold| (hold.lock, hold.acquired.thread));
+        key.add(self.0.len() as u64);
         for hold in &self.0 {
             key.add(hold.lock as u64);
             let state = u64::from(hold.released.is_some()) << 1 | u64::from(hold.shared);

@@ -87,6 +87,10 @@ pub(super) struct Lasso {
     pub(super) start: usize,
 }
 
+/// The exploration was to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Late;
+
 /// What an exploration does now.
 #[derive(Debug, Default)]
 pub(super) enum Pass {
@@ -199,13 +203,26 @@ impl Walker {
         }
         self.pass = match std::mem::take(&mut self.pass) {
             Pass::Search if self.met_again => Pass::Record(Box::default()),
-            Pass::Record(graph) => match graph.fair_cycle() {
-                Some(lasso) => Pass::Guide(lasso),
-                None => return false,
+            Pass::Record(graph) => match graph.fair_cycle(|| self.limits.are_over()) {
+                Ok(Some(lasso)) => Pass::Guide(lasso),
+                Ok(None) => return false,
+                Err(Late) => {
+                    self.is_late = true;
+                    return false;
+                }
             },
             Pass::Search | Pass::Guide(_) => return false,
         };
         true
+    }
+
+    /// States that are remembered, and what the second pass has taken down besides: about as large as a state, each.
+    pub(crate) fn entries(&self) -> usize {
+        let of_graph = match &self.pass {
+            Pass::Record(graph) => graph.states.len() + graph.edges.len(),
+            Pass::Search | Pass::Guide(_) => 0,
+        };
+        self.remembered() + of_graph
     }
 
     /// Which of several moves a guided run takes; none at the end of the cycle, which is the violation.
@@ -257,14 +274,17 @@ impl Walker {
 }
 
 impl StepGraph {
-    /// A cycle that can go on for ever, with the shortest way to it.
-    fn fair_cycle(self) -> Option<Lasso> {
+    /// A cycle that can go on for ever, with the shortest way to it; an error when it is too late before that is known.
+    fn fair_cycle(self, is_late: impl Fn() -> bool) -> Result<Option<Lasso>, Late> {
         let graph = Search::of(self);
         // As long as all states, so that they are made once and not for each part.
         let mut scratch = Scratch::of(graph.states.len());
         let mut inside = vec![false; graph.states.len()];
         let mut parts = vec![((0..graph.states.len() as u32).collect::<Vec<_>>(), 0)];
         while let Some((states, banned)) = parts.pop() {
+            if is_late() {
+                return Err(Late);
+            }
             for part in graph.strongly_connected(&states, banned, &mut scratch) {
                 mark(&mut inside, &part, true);
                 let edges = || graph.edges_within(&part, &inside, banned);
@@ -282,12 +302,12 @@ impl StepGraph {
                 let buffered = states().fold(0, |all, state| all | state.buffered);
                 let never_empty = states().fold(buffered, |all, state| all & state.buffered);
                 if never_empty == 0 {
-                    return Some(graph.lasso(&part, &inside, banned, could, buffered));
+                    return Ok(Some(graph.lasso(&part, &inside, banned, could, buffered)));
                 }
                 mark(&mut inside, &part, false);
             }
         }
-        None
+        Ok(None)
     }
 }
 
@@ -478,5 +498,34 @@ impl Search {
         let start = to_part.len();
         let moves = to_part.into_iter().chain(cycle).map(|edge| self.edges[edge].first).collect();
         Lasso { moves, start }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that goes from one state to itself, and to nothing else.
+    fn round() -> StepGraph {
+        let first = Move::Step { thread: 0, way: 0 };
+        StepGraph {
+            states: vec![Enabled { threads: 1, ..Enabled::default() }],
+            edges: vec![Edge { from: 0, to: 0, first, moved: 1, could: 1, is_stale: false }],
+            ..StepGraph::default()
+        }
+    }
+
+    #[test]
+    fn a_cycle_is_not_looked_for_when_the_exploration_is_to_end() {
+        assert!(round().fair_cycle(|| false).is_ok_and(|cycle| cycle.is_some()));
+        assert!(round().fair_cycle(|| true).is_err());
+    }
+
+    #[test]
+    fn what_is_taken_down_of_states_counts_as_they_do() {
+        let mut walker = Walker::new(Model::Sc, 1, true, 0);
+        assert_eq!(walker.entries(), 0);
+        walker.pass = Pass::Record(Box::new(round()));
+        assert_eq!((walker.remembered(), walker.entries()), (0, 2));
     }
 }

@@ -42,6 +42,8 @@ mod steps;
 
 use std::collections::HashSet;
 use std::hash::BuildHasherDefault;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use forks::Fork;
 pub(crate) use forks::Saved;
@@ -59,6 +61,9 @@ use crate::violation::Violation;
 
 /// States that are remembered at most: some 2 GiB.
 pub(crate) const MOST_STATES: usize = 40_000_000;
+
+/// The same with what leads from which state to which, where that is taken down.
+pub(crate) const MOST_ENTRIES: usize = 2 * MOST_STATES;
 
 /// What the thread that is asked may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,6 +157,8 @@ pub(crate) struct Walker {
     wrong_thread: Option<usize>,
     /// Something could not be followed: a thread that takes too many steps, or seq_cst under release-acquire.
     pub(crate) cut_off: bool,
+    /// Or the machine is too small for the client.
+    pub(crate) is_too_small: bool,
     pub(crate) initial: Vec<u64>,
     pub(crate) node_of: Vec<Option<LocationId>>,
     pub(crate) step: SchedulingStep,
@@ -171,7 +178,9 @@ pub(crate) struct Walker {
     started: u32,
     /// By thread: words that it has read since it did something else.
     watched: Vec<u64>,
-    /// By thread: of these, words that were written since.
+    /// By thread: words that its attempt of a wait has read.
+    pub(crate) attempted: Vec<u64>,
+    /// By thread: words that were written since it read them.
     stale: Vec<u64>,
     waits: Vec<Wait>,
     /// The thread that is in a transaction, in which no other takes a step.
@@ -199,6 +208,24 @@ pub(crate) struct Walker {
     /// How many events each thread had where the cycle starts that was found.
     cycle_from: Vec<usize>,
     lone: Lone,
+    pub(crate) limits: TimeLimits,
+    /// It ended for them while a cycle was looked for.
+    pub(crate) is_late: bool,
+}
+
+/// When an exploration is to end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct TimeLimits {
+    pub(crate) until: Option<Instant>,
+    /// Set when it is to end.
+    pub(crate) stop: Option<&'static AtomicBool>,
+}
+
+impl TimeLimits {
+    pub(crate) fn are_over(self) -> bool {
+        self.until.is_some_and(|until| Instant::now() >= until)
+            || self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
 }
 
 /// So many steps on words of its own may a thread take at once.
@@ -214,6 +241,7 @@ impl Walker {
             violation: None,
             wrong_thread: None,
             cut_off: false,
+            is_too_small: false,
             initial: Vec::new(),
             node_of: Vec::new(),
             step: SchedulingStep::Poll,
@@ -229,6 +257,7 @@ impl Walker {
             pending: (0..threads).map(|_| Pending::default()).collect(),
             started: 0,
             watched: vec![0; threads],
+            attempted: vec![0; threads],
             stale: vec![0; threads],
             waits: Vec::new(),
             transaction: None,
@@ -247,6 +276,8 @@ impl Walker {
             guided: 0,
             cycle_from: Vec::new(),
             lone: Lone::default(),
+            limits: TimeLimits::default(),
+            is_late: false,
         }
     }
 
@@ -346,10 +377,7 @@ impl Walker {
 
     /// The number of a word. An execution that uses too many is not followed.
     fn slot(&mut self, location: LocationId) -> Result<usize, Stop> {
-        let Some((slot, new)) = self.slots.number(location) else {
-            self.cut_off = true;
-            return self.give_up();
-        };
+        let Some((slot, new)) = self.slots.number(location) else { return self.is_too_large() };
         if new {
             self.memory.add_word(self.initial.get(location as usize).copied().unwrap_or(0));
             self.memory.users.push(None);
@@ -409,6 +437,12 @@ impl Walker {
 
     pub(crate) fn commit_transaction(&mut self) {
         self.transaction = None;
+    }
+
+    /// The client needs more than the machine has.
+    pub(crate) fn is_too_large<T>(&mut self) -> Result<T, Stop> {
+        (self.cut_off, self.is_too_small) = (true, true);
+        self.give_up()
     }
 
     fn give_up<T>(&mut self) -> Result<T, Stop> {

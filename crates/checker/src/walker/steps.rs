@@ -13,7 +13,10 @@ use crate::violation::Violation;
 impl Walker {
     /// The next event of a thread.
     fn event(&mut self, thread: usize) -> Result<EventId, Stop> {
-        if self.memory.threads[thread].events >= MAX_STEPS || self.memory.is_full() {
+        if self.memory.is_full() {
+            return self.is_too_large();
+        }
+        if self.memory.threads[thread].events >= MAX_STEPS {
             self.cut_off = true;
             return self.give_up();
         }
@@ -74,7 +77,6 @@ impl Walker {
         } else {
             self.may_step(thread, self.is_hidden(slot, thread))? as usize
         };
-        debug_assert!(self.step != SchedulingStep::ForcedBlock || is_wait || !self.pending.is_empty());
         let value = self.memory.value(thread, slot, place);
         let latest = place + 1 == self.memory.readable(thread, slot).end;
         let strength = match access.compare {
@@ -254,10 +256,7 @@ impl Walker {
             return Err(Stop::Ended);
         }
         let thread = access.thread;
-        let Some((cell, new)) = self.cell_of.number(access.location) else {
-            self.cut_off = true;
-            return self.give_up();
-        };
+        let Some((cell, new)) = self.cell_of.number(access.location) else { return self.is_too_large() };
         if new {
             let initial = self.initial.get(access.location as usize).copied().unwrap_or(0);
             self.cells.push(Cell::of(initial));
@@ -338,6 +337,9 @@ impl Walker {
         if kind != EventKind::Free {
             self.nodes[node].take(id);
             return Ok(());
+        }
+        if let Some(freed_by) = self.nodes[node].used(id, &known) {
+            return self.violate_at(thread, Violation::NodeAfterItsReturn { user: thread, freed_by });
         }
         match self.nodes[node].free(id, &known) {
             Some(user) => self.violate_at(thread, Violation::NodeAfterItsReturn { user, freed_by: thread }),

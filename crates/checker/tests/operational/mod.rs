@@ -163,6 +163,7 @@ impl Machine<'_> {
                     registers[*wrote] = Value::from(new.is_some());
                 }
             }
+            Step::Choose { .. } => unreachable!("only the C of a litmus test chooses"),
             Step::Begin { .. } | Step::Commit => unreachable!("transactions are steps of their own"),
         }
         Some(state)

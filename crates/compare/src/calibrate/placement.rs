@@ -6,7 +6,6 @@
 use super::Cores;
 use super::time::{middle, together, transfer_ns};
 use report::Spread;
-use serde::{Deserialize, Serialize};
 use topology::MachineFile;
 use topology::machine_file::Figure;
 
@@ -14,9 +13,8 @@ use topology::machine_file::Figure;
 const MOVED: f64 = 1.5;
 
 /// Samples of one pair of cores, taken while something else is measured.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug)]
 pub struct Placement {
-    #[serde(skip)]
     pair: Option<[u32; 2]>,
     transfers_ns: Vec<f64>,
     shares: Vec<f64>,
@@ -35,21 +33,6 @@ impl Placement {
         if let Some(pair) = self.pair {
             self.transfers_ns.extend(middle(&transfer_ns(pair)).map(|spread| spread.median));
             self.shares.extend(together(pair));
-        }
-    }
-
-    /// Whether all samples are such as can be measured, which those that were read from a file may not be.
-    ///
-    /// # Errors
-    ///
-    /// The first that is not.
-    pub fn check(&self) -> Result<(), String> {
-        if let Some(ns) = self.transfers_ns.iter().find(|ns| !(0.1..1e6).contains(*ns)) {
-            return Err(format!("{ns} is no time of a line between cores in ns"));
-        }
-        match self.shares.iter().find(|share| !(0.01..100.0).contains(*share)) {
-            Some(share) => Err(format!("{share} is no share of a core's speed")),
-            None => Ok(()),
         }
     }
 

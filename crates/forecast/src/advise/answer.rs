@@ -2,13 +2,15 @@
 
 use super::measured::Measured;
 use super::outlook::{self, Outlook};
-use super::suspects::Suspect;
+use super::suspects::{Suspect, waited_share};
 use super::{Asked, profiled_suspects, reasons, tables, threads_in_words, void};
 use crate::Void;
+use crate::profiled::by_cost;
+use crate::void::{self as voids, LeftOut};
 use compare::statistics::Verdict;
 use curve::Point;
 use launch::program::Program;
-use profile::ObjectKind;
+use profile::{LockTable, ObjectKind};
 use report::{Screen, Spread, text};
 use serde::Serialize;
 use session::names::{self, types_of};
@@ -125,6 +127,8 @@ pub struct Advice {
     pub disturbed: Vec<String>,
     /// Why nothing is forecast of the first lock, where what was measured of it stands alone.
     pub no_forecast: Option<Void>,
+    /// What was left to the C library and may hold the program back, where the recorded locks do not explain it.
+    pub left_out: Option<LeftOut>,
 }
 
 impl Advice {
@@ -137,39 +141,68 @@ impl Advice {
         let mut advice = Self::measured(asked.target.name.clone(), measured);
         let tables = tables(&asked.folder, &advice.measured.threads)?;
         advice.void = void(&tables);
-        if let (Some(first), None) = (advice.findings.first_mut(), &advice.void) {
-            advice.no_forecast = first.forecast(asked, &advice.measured, progress)?;
-        }
         if advice.void.is_some() {
             advice.findings.clear();
             advice.measured.suspects.clear();
             return Ok(advice);
         }
-        let Self { findings, measured, .. } = &mut advice;
-        let most = measured.most();
-        let own = measured.points(None).into_iter().find(|point| point.cores == most).map(|own| (own, None));
-        let best = findings.iter().filter_map(|finding| {
-            let row = finding.best()?;
-            Some((row.at(most)?, Some((finding.suspect.name.as_str(), row.lock.as_deref()?))))
-        });
-        let most_done = best.chain(own).max_by(|(a, _), (b, _)| a.value.total_cmp(&b.value));
-        let (reached, by) = most_done.map_or((0.0, None), |(point, by)| (point.value, by));
-        let table = tables.iter().find(|(threads, _)| *threads == most).map(|(_, table)| table);
+        let table =
+            tables.iter().find(|(threads, _)| *threads == advice.measured.most()).map(|(_, table)| table);
+        advice.left_out = table.and_then(|table| LeftOut::of(table, advice.is_loss_unexplained(table)));
+        advice.no_forecast = table.and_then(|table| advice.what_holds_back_besides(table));
+        if let (Some(first), None) = (advice.findings.first_mut(), &advice.no_forecast) {
+            advice.no_forecast = first.forecast(asked, &advice.measured, progress)?;
+            let by_forecast = table.and_then(|table| LeftOut::of(table, true));
+            advice.left_out = by_forecast.filter(|left| advice.no_forecast.as_ref() == Some(&left.void()));
+        }
+        let (reached, by) = advice.most_done();
+        let measured = &advice.measured;
         // One number of threads does not tell what more of them give.
         let slowed = measured.threads.len() == 1
             || measured.cores == 1
-            || reached < HELD_BACK * f64::from(most) / f64::from(measured.threads[0]);
-        let besides =
-            table.filter(|_| slowed).and_then(|table| reasons::besides(table, measured, by, reached));
+            || reached < HELD_BACK * f64::from(measured.most()) / f64::from(measured.threads[0]);
+        let is_said = advice.left_out.is_some();
+        let besides = table
+            .filter(|_| slowed)
+            .and_then(|table| reasons::besides(table, measured, by, reached, is_said));
         let known: Vec<&str> = measured.suspects.iter().map(|suspect| suspect.name.as_str()).collect();
         let untried = table.map_or_else(Vec::new, |table| profiled_suspects(asked, table));
-        advice.untried = untried.into_iter().find(|suspect| !known.contains(&suspect.name.as_str()));
+        let untried = untried.into_iter().find(|suspect| !known.contains(&suspect.name.as_str()));
+        advice.untried = untried.filter(|_| !is_said);
         advice.besides = besides;
         let program = asked.command.first().map(|name| Program::find(name));
         if program.is_some_and(|program| program.is_ok_and(|program| program.is_rust())) {
             advice.other_locks = Some(reasons::of_rust(table));
         }
         Ok(advice)
+    }
+
+    /// Why nothing is forecast of any recorded lock: others, left to the C library or no pthread's, take more of the threads' time.
+    pub(super) fn what_holds_back_besides(&self, table: &LockTable) -> Option<Void> {
+        let left_out = self.left_out.as_ref().map(LeftOut::void);
+        left_out.or_else(|| voids::of_other_locks(table, by_cost(table).first().copied()))
+    }
+
+    /// The work that was done on the most threads that have a core each, relative to the program as it is on the fewest, and the lock and its
+    /// replacement that did it; none of the program as it is.
+    fn most_done(&self) -> (f64, Option<(&str, &str)>) {
+        let most = self.measured.most();
+        let best = self.findings.iter().filter_map(|finding| {
+            let row = finding.best()?;
+            Some((row.at(most)?, Some((finding.suspect.name.as_str(), row.lock.as_deref()?))))
+        });
+        let most_done = best.chain(self.own(most).map(|own| (own, None)));
+        let most_done = most_done.max_by(|(a, _), (b, _)| a.value.total_cmp(&b.value));
+        most_done.map_or((0.0, None), |(point, by)| (point.value, by))
+    }
+
+    /// Whether the program does less on the most threads that have a core each than threads which are not held back, and the waits for its
+    /// recorded locks are less than half of that; `table` is of as many threads.
+    pub(super) fn is_loss_unexplained(&self, table: &LockTable) -> bool {
+        let (most, first) = (self.measured.most(), self.measured.threads[0]);
+        let fair = f64::from(most) / f64::from(first);
+        let lost = self.own(most).map_or(0.0, |own| 1.0 - own.value / fair);
+        most > first && lost > 1.0 - HELD_BACK && waited_share(table) < 0.5 * lost
     }
 
     /// What the rounds found, without the target.
@@ -188,6 +221,7 @@ impl Advice {
             other_locks: None,
             disturbed,
             no_forecast: None,
+            left_out: None,
             measured,
         }
     }
@@ -251,7 +285,9 @@ impl Advice {
                  folder for -o."
             );
         }
-        if let Some(void) = self.no_forecast.as_ref().filter(|_| !self.findings.is_empty()) {
+        if let Some(left) = &self.left_out {
+            let _ = writeln!(said, "No forecast for {}: {}.\n{}.", self.target, left.why, left.remedy());
+        } else if let Some(void) = self.no_forecast.as_ref().filter(|_| !self.findings.is_empty()) {
             let _ = writeln!(said, "No forecast for {}: {}.", self.target, void.reason);
         }
         if let Some(besides) = &self.besides {
@@ -289,10 +325,51 @@ impl Advice {
         let fair = HELD_BACK * f64::from(most) / f64::from(first);
         let slowed = self.own(most).is_some_and(|own| own.value < fair);
         let program = self.program();
-        let a_lock = if self.other_locks.is_some() { "pthread lock" } else { "lock" };
         if self.own(most).is_none() {
             return format!("Too little of {program} was run to tell what holds it back.");
         }
+        if let Some(left) = &self.left_out {
+            return self.heading_of(left, slowed || self.measured.threads.len() == 1);
+        }
+        self.heading_of_locks(slowed)
+    }
+
+    /// The same where the recorded locks do not explain what the program does, and others were left to the C library.
+    fn heading_of(&self, left: &LeftOut, slowed: bool) -> String {
+        let program = self.program();
+        let (which, they) = if left.count == 1 { ("is", "it") } else { ("are", "they") };
+        let said = if slowed {
+            format!(
+                "{}, which {which} neither recorded nor replaced: {they} may be what holds {program} back.",
+                left.objects
+            )
+        } else {
+            format!(
+                "{}, which {which} neither recorded nor replaced: {they} may hold {program} back on {}, though nothing does on {}.",
+                left.objects,
+                self.target,
+                threads_in_words(self.measured.most())
+            )
+        };
+        let of_locks = match self.findings.first() {
+            None if !slowed => return said,
+            None => format!("No lock that was recorded holds {program} back."),
+            Some(finding) if finding.best().is_none() && finding.suspect.waited < super::suspects::WAITED => {
+                format!(
+                    "Of the locks that were recorded, {} takes most of its time.",
+                    finding.suspect.in_words()
+                )
+            }
+            Some(_) => self.heading_of_locks(slowed),
+        };
+        format!("{said}\n{of_locks}")
+    }
+
+    /// The same of the recorded locks.
+    fn heading_of_locks(&self, slowed: bool) -> String {
+        let most = self.measured.most();
+        let program = self.program();
+        let a_lock = if self.other_locks.is_some() { "pthread lock" } else { "lock" };
         let Some(finding) = self.findings.first() else {
             if let Some(lock) = &self.untried {
                 let (lock, target) = (lock.in_words(), &self.target);

@@ -25,18 +25,21 @@ pub(super) fn of_rust(table: Option<&LockTable>) -> String {
 }
 
 /// The largest thing that threads spend time in besides these locks; `reached` is the work on the most threads with the best lock in its
-/// place, `by`, relative to the fewest. None where nothing can be told.
+/// place, `by`, relative to the fewest. `is_said` tells that what was left to the C library is said already. None where nothing can be
+/// told.
 pub(super) fn besides(
     table: &LockTable,
     measured: &Measured,
     by: Option<(&str, &str)>,
     reached: f64,
+    is_said: bool,
 ) -> Option<String> {
     let most = measured.most();
     if measured.cores == 1 {
         return Some("It has one core here, on which no two of its threads run at a time.".into());
     }
     let header = &table.header;
+    let left = header.untouched.total();
     // It may have more threads than it was asked for, whose waits are among those that were recorded.
     let threads_ns = (header.elapsed_ns * f64::from(most)).max(header.threads_ns()).max(1.0);
     let blocked = header.blocked.unwrap_or_default();
@@ -50,7 +53,7 @@ pub(super) fn besides(
         (of_work(header.events_share, blocked.events_ns), "wait for events (epoll, poll, select)"),
         (of_work(header.sleep_share, blocked.sleep_ns), "sleep until a time"),
         (blocked.conditions_ns - gil_ns, "wait for conditions, which other threads signal too late"),
-        (blocked.futex_ns, "wait for locks or semaphores that are no pthread's, which nothing recorded"),
+        (blocked.futex_ns, on_futexes(left)),
         (blocked.kernel_locks_ns, "sleep in locks of the kernel"),
         (blocked.child_ns, "wait for other processes"),
         (header.queued_ns.unwrap_or(0.0), "are ready and have no core"),
@@ -63,9 +66,13 @@ pub(super) fn besides(
             100.0 * ns / threads_ns
         ));
     }
-    let left = header.untouched.total();
-    if measured.suspects.is_empty() && left > 0 {
-        let objects = if left == 1 { "object was".to_owned() } else { "objects were".to_owned() };
+    // What else it may be is a guess beside that.
+    if is_said {
+        return None;
+    }
+    let is_waited_for = |suspect: &super::Suspect| suspect.waited >= super::suspects::WAITED;
+    if left > 0 && !measured.suspects.iter().any(is_waited_for) {
+        let objects = if left == 1 { "object was" } else { "objects were" };
         return Some(format!(
             "Of its locks and conditions, {left} {objects} left to the C library, which are neither recorded nor replaced, such as those that \
              processes share."
@@ -87,6 +94,15 @@ pub(super) fn besides(
     })
 }
 
+/// What waits on futexes are for that are in no recorded call, beside so many locks that were left to the C library.
+fn on_futexes(left: u64) -> &'static str {
+    if left == 0 {
+        "wait for locks or semaphores that are no pthread's, which nothing recorded"
+    } else {
+        "wait on futexes in no recorded call: for what was left to the C library, or for semaphores, barriers or locks that are no pthread's"
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,8 +119,25 @@ mod tests {
             ..TableHeader::default()
         };
         let table = LockTable { header, rows: Vec::new(), striped: Vec::new(), kernel: None, program: None };
-        let said =
-            besides(&table, &super::super::tests::measured(Vec::new(), 2), None, 1.0).expect("a reason");
+        let said = besides(&table, &super::super::tests::measured(Vec::new(), 2), None, 1.0, false)
+            .expect("a reason");
         assert!(said.starts_with("Besides, for 93 % of their time"), "{said}");
+    }
+
+    #[test]
+    fn what_was_left_out_is_said_where_no_lock_is_waited_for() {
+        let quiet = |waited: f64| {
+            let mut measured = super::super::tests::measured(Vec::new(), 2);
+            measured.suspects[0].waited = waited;
+            measured
+        };
+        let table = crate::void::tests::table_beside_left_out(1e8);
+        let said = |waited, is_said| besides(&table, &quiet(waited), None, 1.0, is_said).unwrap_or_default();
+        assert!(said(0.0, false).contains("1 object was left to the C library"), "{}", said(0.0, false));
+        assert_eq!(said(0.6, false), "");
+        assert_eq!(said(0.0, true), "");
+        let table = crate::void::tests::table_beside_left_out(9e8);
+        let said = besides(&table, &quiet(0.0), None, 1.0, true).unwrap_or_default();
+        assert!(said.contains("for what was left to the C library, or for semaphores"), "{said}");
     }
 }

@@ -1,6 +1,7 @@
 //! Which locks a program's time goes into, now or on the target, and which others may take their place.
 
 use crate::profiled::{by_cost, preempted_share};
+use crate::void::LeftOut;
 use launch::support;
 use locks::catalogue::{self, Lock};
 use profile::{LockKind, LockRow, LockTable, ObjectKind};
@@ -72,13 +73,26 @@ fn candidates(kind: ObjectKind) -> Vec<&'static str> {
     names.iter().copied().filter(fits).collect()
 }
 
+/// The time in which threads ran, were ready to run, or waited for locks; 1 at least.
+fn active_ns(table: &LockTable) -> f64 {
+    let header = &table.header;
+    (header.cpu_ns + header.queued_ns.unwrap_or(0.0) + waited_ns(table)).max(1.0)
+}
+
+fn waited_ns(table: &LockTable) -> f64 {
+    table.rows.iter().map(LockRow::waited_ns).sum()
+}
+
+/// The part of that time that was lost waiting for any of the locks.
+pub(super) fn waited_share(table: &LockTable) -> f64 {
+    waited_ns(table) / active_ns(table)
+}
+
 /// The locks of a profile that cost time now, the one that costs most first; where none does, the one that will cost most on so
-/// many cores, between which a line takes `transfer_ns`.
+/// many cores, between which a line takes `transfer_ns`, unless what holds the program back is no recorded lock, and will there.
 #[must_use]
 pub fn suspects(table: &LockTable, cores: u32, transfer_ns: f64) -> Vec<Suspect> {
-    let header = &table.header;
-    let waited_for_locks: f64 = table.rows.iter().map(LockRow::waited_ns).sum();
-    let active_ns = (header.cpu_ns + header.queued_ns.unwrap_or(0.0) + waited_for_locks).max(1.0);
+    let active_ns = active_ns(table);
     let mut found: Vec<(Suspect, f64)> = Vec::new();
     for row in by_cost(table) {
         let LockKind::Object(kind) = row.kind else { continue };
@@ -102,7 +116,7 @@ pub fn suspects(table: &LockTable, cores: u32, transfer_ns: f64) -> Vec<Suspect>
     now.sort_by(|a, b| b.0.waited.total_cmp(&a.0.waited));
     later.retain(|(_, demand)| *demand >= DEMANDED);
     later.sort_by(|a, b| b.1.total_cmp(&a.1));
-    if now.is_empty() {
+    if now.is_empty() && LeftOut::of(table, false).is_none() {
         now.extend(later.into_iter().take(1));
     }
     now.into_iter().take(MOST).map(|(suspect, _)| suspect).collect()
@@ -124,5 +138,15 @@ mod tests {
         }
         let of_rwlock = candidates(ObjectKind::Rwlock);
         assert!(of_rwlock.contains(&"rw") && !of_rwlock.contains(&"mcs"), "{of_rwlock:?}");
+    }
+
+    #[test]
+    fn a_lock_that_will_cost_time_is_no_suspect_beside_what_was_left_out() {
+        let names = |missed_ns| {
+            let table = crate::void::tests::table_beside_left_out(missed_ns);
+            suspects(&table, 192, 1e6).into_iter().map(|suspect| suspect.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(0.0), ["cold"]);
+        assert!(names(8e8).is_empty());
     }
 }

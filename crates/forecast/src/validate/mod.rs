@@ -8,7 +8,6 @@ mod made;
 mod page;
 mod scores;
 
-pub use kept::{Evidence, check_folders};
 pub use list::{Program, Throughput, read_list};
 pub use made::{MadePrograms, simulated_programs};
 pub use page::{Judged, KEPT, Summary, page};
@@ -42,7 +41,7 @@ pub struct Setting {
     pub library: Library,
     /// The command itself, which records profiles.
     pub contend: std::path::PathBuf,
-    /// This machine; not looked at where nothing is run.
+    /// This machine.
     pub machine: MachineFile,
     /// Numbers of threads, ascending, the first of them 1.
     pub threads: Vec<u32>,
@@ -56,8 +55,6 @@ pub struct Setting {
     pub time_limit: Duration,
     /// The random seed.
     pub seed: u64,
-    /// Where what is measured comes from, and whether it stays.
-    pub evidence: Evidence,
 }
 
 /// The outcome of a program's validation.
@@ -105,22 +102,9 @@ impl Validated {
 ///
 /// Something that is not the program's fault.
 pub fn validate(program: &Program, setting: &Setting, progress: &dyn Progress) -> anyhow::Result<Validated> {
-    let (folder, _temporary) = setting.folder(program)?;
-    let measured = match &setting.evidence {
-        Evidence::From(_) => Measured::read(&folder, program),
-        Evidence::Measured | Evidence::KeptIn(_) => {
-            kept::forget(&folder)?;
-            let measured = profile_and_measure(program, setting, &folder, progress)?;
-            if let (Evidence::KeptIn(_), Ok(measured), false) =
-                (&setting.evidence, &measured, session::interrupt::came())
-            {
-                measured.write(&folder)?;
-            }
-            measured
-        }
-    };
-    match measured {
-        Ok(measured) => held_against(program, setting, &folder, &measured, progress),
+    let folder = tempfile::tempdir().context("cannot make a directory for profiles")?;
+    match profile_and_measure(program, setting, folder.path(), progress)? {
+        Ok(measured) => held_against(program, setting, folder.path(), &measured, progress),
         Err(why) => Ok(Validated::failed(program, why)),
     }
 }
@@ -164,11 +148,7 @@ fn held_against(
 ) -> anyhow::Result<Validated> {
     let tables = || {
         let one = table(folder, 1)?;
-        let of_two = || {
-            table(folder, 2)
-                .context("of two threads, nothing can be read: measure it with --two, or leave that out")
-        };
-        let two = setting.two.then(of_two).transpose()?;
+        let two = setting.two.then(|| table(folder, 2).context("on two threads")).transpose()?;
         // The machine as it was meanwhile: nothing of the program's own is known of the measurement.
         simulated(program, setting, one, two, measured, progress)
     };
@@ -348,7 +328,6 @@ fn measured(
         Some((lock.clone(), Point::of_runs(*threads, &relative)?))
     });
     let untouched = setting.locks.iter().filter(|lock| !touched.contains(*lock)).cloned().collect();
-    let points = points.collect();
-    let (load, machine) = (program.load(), setting.machine.clone());
-    Ok(Ok(Measured { load, machine, runs: setting.runs, cores, points, untouched, noise, placement }))
+    let (points, machine) = (points.collect(), setting.machine.clone());
+    Ok(Ok(Measured { machine, runs: setting.runs, cores, points, untouched, noise, placement }))
 }

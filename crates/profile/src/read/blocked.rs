@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::Serialize;
 
 use super::Profile;
+use super::at_end::Ends;
 use super::container::Section;
 use crate::format::{TaskValues, ThreadValues};
 
@@ -15,7 +16,7 @@ use crate::format::{TaskValues, ThreadValues};
 /// them, a few times a second; zeros where the kernel does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Blocked {
-    /// In recorded waits for mutexes, spin locks and reader-writer locks.
+    /// In recorded waits for mutexes, spin locks and reader-writer locks, those included that were not over at the end.
     pub locks_ns: f64,
     /// In recorded condition waits, those included that were not over at the end.
     pub conditions_ns: f64,
@@ -23,7 +24,7 @@ pub struct Blocked {
     pub joins_ns: f64,
     /// Sleeping until a time.
     pub sleep_ns: f64,
-    /// Waiting for events: epoll, poll, select.
+    /// Waiting for events: epoll, poll, select, signals.
     pub events_ns: f64,
     /// Input and output: pipes, sockets, files.
     pub io_ns: f64,
@@ -125,6 +126,12 @@ impl Blocked {
         self.futex_ns + self.other_ns + self.unknown_ns
     }
 
+    /// Whether the threads were looked at so rarely, or lived so shortly, that most of it is in what no look has seen: then it is not
+    /// known how much of it may have been waits for locks.
+    pub fn is_mostly_unknown(&self) -> bool {
+        self.unknown_ns > 0.5 * self.total_ns()
+    }
+
     /// How much of what may have been a wait for a lock was recorded.
     pub fn coverage(&self) -> Coverage {
         Coverage {
@@ -147,7 +154,7 @@ impl Blocked {
             ("in condition waits", self.conditions_ns),
             ("joining threads", self.joins_ns),
             ("sleeping", self.sleep_ns),
-            ("waiting for events (epoll, poll, select)", self.events_ns),
+            ("waiting for events (epoll, poll, select, signals)", self.events_ns),
             ("in input and output", self.io_ns),
             ("waiting for other processes", self.child_ns),
             (
@@ -210,6 +217,16 @@ struct Recorded {
 }
 
 impl Recorded {
+    /// What a thread was in that was not over at the end.
+    fn unended(ends: &Ends<'_>, section: &Section, thread: &ThreadValues) -> Self {
+        let since = |ticks| ends.lasted_ns(section, thread, ticks);
+        Self {
+            locks_ns: since(thread.lock_waited_since),
+            conditions_ns: since(thread.waiting_since),
+            joins_ns: since(thread.joining_since),
+        }
+    }
+
     fn add(&mut self, more: Self) {
         self.locks_ns += more.locks_ns;
         self.conditions_ns += more.conditions_ns;
@@ -253,7 +270,7 @@ impl Weighed {
 }
 
 impl Threads {
-    pub(super) fn of(profile: &Profile, ns_per_tick: f64) -> Self {
+    pub(super) fn of(profile: &Profile, ends: &Ends<'_>, ns_per_tick: f64) -> Self {
         let tasks: HashMap<(u64, u64), &TaskValues> =
             profile.tasks.iter().map(|task| ((task.pid, task.tid), task)).collect();
         let mut accounted: BTreeSet<(u64, u64)> = BTreeSet::new();
@@ -288,9 +305,8 @@ impl Threads {
                 if let Some(more) = beside.remove(&who) {
                     waits.add(more);
                 }
-                let since = |ticks| pending_ns(profile, section, ticks, ns_per_tick);
-                waits.conditions_ns += since(thread.waiting_since);
-                waits.joins_ns += thread.join_ticks as f64 * ns_per_tick + since(thread.joining_since);
+                waits.add(Recorded::unended(ends, section, thread));
+                waits.joins_ns += thread.join_ticks as f64 * ns_per_tick;
                 if thread.ended_ns != 0 {
                     let off_cpu_ns =
                         thread.age_ns as f64 - thread.running_ns as f64 - thread.queued_ns as f64;
@@ -364,13 +380,6 @@ fn waits_by_thread(watched: &[&Section], ns_per_tick: f64) -> BTreeMap<(u64, u64
         }
     }
     waits
-}
-
-/// How long a thread has been in what began at these ticks and was not over at the end; 0 if it was in nothing.
-fn pending_ns(profile: &Profile, section: &Section, since: u64, ns_per_tick: f64) -> f64 {
-    let of_process = section.process.clock_last_ticks;
-    let end = if of_process != 0 { of_process } else { profile.header.clock_last_ticks };
-    if since == 0 { 0.0 } else { end.saturating_sub(since) as f64 * ns_per_tick }
 }
 
 fn age_ns(profile: &Profile, section: &Section, thread: &ThreadValues) -> f64 {

@@ -19,6 +19,7 @@ use crate::format::{
     Type, UNIT, VERSION, WAIT_LENGTH, Wait, WaitValues, bucket_and_count, split_head, word,
 };
 use crate::histogram::{BUCKETS, bucket};
+use crate::record::caller_in;
 
 /// What one process image wrote.
 #[derive(Clone, Debug, Default)]
@@ -174,9 +175,30 @@ impl PairRecord {
         &self.by_caller
     }
 
-    /// The key of another lock, and how often this one was acquired within timed holds of such.
-    pub fn within(&self) -> Option<(u64, u64)> {
-        Some(self.histograms.within).filter(|&(_, count)| count > 0)
+    /// The return address of the lock call of the present timed hold; 0 where it is not known.
+    pub(super) fn held_from(&self) -> u64 {
+        let place = caller_in(self.values.state).checked_sub(1);
+        place.and_then(|place| callers(&self.values).get(place).copied()).unwrap_or(0)
+    }
+
+    /// The key of another lock, and how often this one was acquired within timed holds of such: by what was counted since the pair
+    /// turned warm, which of its holds the distributions alone have.
+    pub fn within(&self) -> Option<(u64, f64)> {
+        let (key, count) = Some(self.histograms.within).filter(|&(_, count)| count > 0)?;
+        let holds = [Quantity::HoldSame, Quantity::HoldOther];
+        let counted: f64 = holds.iter().flat_map(|&of| self.buckets(of)).map(|(_, count)| count as f64).sum();
+        let all = self.timed_holds() as f64;
+        Some((key, if counted > 0.0 { count as f64 * (all / counted).max(1.0) } else { count as f64 }))
+    }
+
+    /// How many of its holds were timed.
+    pub(super) fn timed_holds(&self) -> u64 {
+        self.values.hold_same_count.saturating_add(self.values.hold_other_count)
+    }
+
+    /// Whether nothing tells within which holds it was acquired.
+    pub(super) fn is_cold(&self) -> bool {
+        self.histograms.buckets.is_empty() && self.histograms.within.1 == 0
     }
 }
 
@@ -295,27 +317,41 @@ const LONGEST_KERNEL_SYMBOL: usize = 127;
 
 /// A forked child has its parent's mappings, and notes only what it maps itself.
 fn inherit_mappings(sections: &mut [Section], mut space: usize) {
+    // Of each section so far: the nearest one with mappings, itself or an ancestor; and the next one after it from which it has not
+    // inherited, having no addresses.
+    let mut nearest: Vec<Option<usize>> = Vec::with_capacity(sections.len());
+    let mut not_inherited: Vec<Option<usize>> = Vec::with_capacity(sections.len());
     for i in 0..sections.len() {
         let (before, rest) = sections.split_at_mut(i);
         let child = &mut rest[0];
         let parent = child.process.parent_section;
-        let Ok(parent) = before.binary_search_by_key(&parent, |section| section.number) else { continue };
-        let parent = &before[parent];
-        let inherited = parent.mappings.len() + parent.build_ids.len();
+        let parent = before.binary_search_by_key(&parent, |section| section.number);
+        let mut ancestor = parent.ok().and_then(|parent| nearest[parent]);
         let has_no_addresses = child.locks.is_empty()
             && child.sites.is_empty()
             && child.pairs.is_empty()
             && child.waits.is_empty();
-        if has_no_addresses || inherited > space {
-            continue;
+        while let Some(from) = ancestor.filter(|_| !has_no_addresses) {
+            let inherited = before[from].mappings.len() + before[from].build_ids.len();
+            if inherited > space {
+                break;
+            }
+            space -= inherited;
+            inherit(child, &before[from]);
+            ancestor = not_inherited[from];
         }
-        space -= inherited;
-        let mut list = std::mem::take(&mut child.mappings).into_list();
-        list.extend(parent.mappings.list().iter().cloned());
-        child.mappings = Mappings::new(list);
-        for (start, id) in &parent.build_ids {
-            child.build_ids.entry(*start).or_insert_with(|| id.clone());
-        }
+        let is_empty = child.mappings.len() + child.build_ids.len() == 0;
+        nearest.push(if is_empty { ancestor } else { Some(i) });
+        not_inherited.push(ancestor);
+    }
+}
+
+fn inherit(child: &mut Section, from: &Section) {
+    let mut list = std::mem::take(&mut child.mappings).into_list();
+    list.extend(from.mappings.list().iter().cloned());
+    child.mappings = Mappings::new(list);
+    for (start, id) in &from.build_ids {
+        child.build_ids.entry(*start).or_insert_with(|| id.clone());
     }
 }
 
@@ -657,6 +693,20 @@ fn parse_distributions(record: &[u8]) -> Warm {
     Warm { buckets: counted.into_iter().collect(), within: (word(record, 16), word(record, 24)) }
 }
 
+/// The return addresses of the lock calls that a pair remembers.
+fn callers(pair: &PairValues) -> [u64; CALLERS] {
+    [
+        pair.caller_0,
+        pair.caller_1,
+        pair.caller_2,
+        pair.caller_3,
+        pair.caller_4,
+        pair.caller_5,
+        pair.caller_6,
+        pair.caller_7,
+    ]
+}
+
 /// A [`ByCaller`] whose pair may come later.
 struct Uncalled {
     own: [CallerRecord; CALLERS],
@@ -690,17 +740,7 @@ impl Uncalled {
 
     /// With the callers of its pair, those that there are.
     fn of(mut self, pair: &PairValues) -> Vec<CallerRecord> {
-        let callers = [
-            pair.caller_0,
-            pair.caller_1,
-            pair.caller_2,
-            pair.caller_3,
-            pair.caller_4,
-            pair.caller_5,
-            pair.caller_6,
-            pair.caller_7,
-        ];
-        for (record, caller) in self.own.iter_mut().zip(callers) {
+        for (record, caller) in self.own.iter_mut().zip(callers(pair)) {
             record.caller = caller;
         }
         self.own.into_iter().chain(self.behind).filter(|record| record.caller != 0).collect()

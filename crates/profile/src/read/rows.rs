@@ -1,12 +1,13 @@
 //! From records to the rows of the lock table: merges what threads did with a lock, and turns ticks into nanoseconds.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::Profile;
+use super::at_end::{Ends, UnendedOf};
 use super::blocked::Threads;
 use super::call_sites::{Callers, TakenBy};
-use super::container::{PairRecord, Section};
+use super::container::{LockRecord, PairRecord, Section};
 use super::debug_info::Contents;
 use super::gil::Gil;
 use super::kernel::KernelTable;
@@ -23,7 +24,7 @@ use super::times::Ticks;
 use super::warnings::{judge_concurrency, of_java, warnings};
 use super::while_held::WhileHeld;
 use crate::format::{HeaderValues, ProcessValues, Quantity};
-use crate::record::{MERGED, Mode, key_of};
+use crate::record::MERGED;
 
 /// Ticks of one mode of one lock, on their way to [`Usage`].
 struct UsageTicks {
@@ -76,11 +77,6 @@ impl UsageTicks {
         }
     }
 
-    fn timed_holds(&self) -> u64 {
-        let count = |quantity: Quantity| self.quantities[quantity as usize].count();
-        count(Quantity::HoldSame).saturating_add(count(Quantity::HoldOther))
-    }
-
     fn finish(self, ns_per_tick: f64, process: &ProcessValues) -> Usage {
         let own = |cost: u64| cost as f64 / 1024.0;
         // Holds after a holder here and elsewhere have the same recorder in them, and so the same subtracted.
@@ -118,7 +114,9 @@ struct RowTicks {
     shared: UsageTicks,
     threads: HashSet<u64>,
     /// Acquisitions within timed holds, by the key of the other lock.
-    within: BTreeMap<u64, u64>,
+    within: BTreeMap<u64, f64>,
+    /// Threads of which nothing tells that.
+    cold: HashSet<u64>,
     callers: Callers,
 }
 
@@ -128,7 +126,8 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
     let mut stacks = options.calls.then(Stacks::default);
     let mut symbols = Symbols::new(options.symbols.then_some(&contents));
     let classes = Classes::of(profile, &mut symbols);
-    let threads = Threads::of(profile, ns_per_tick);
+    let ends = Ends::of(profile, ns_per_tick);
+    let threads = Threads::of(profile, &ends, ns_per_tick);
     let mut header = build_header(profile, options, ns_per_tick, &threads);
     let mut rows = Vec::new();
     let homes: Homes<'_> = profile
@@ -136,17 +135,26 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
         .iter()
         .flat_map(|section| section.locks.iter().map(move |(&number, lock)| (number, (section, lock))))
         .collect();
+    let images = image_numbers(profile);
     for section in &profile.sections {
-        rows.extend(rows_of_section(
+        let unended = UnendedOf::of(section, &ends);
+        let of_section = rows_of_section(
             &homes,
             section,
-            by_lock(section, &homes),
+            by_lock(section, &homes, &unended),
+            &unended,
             ns_per_tick,
             &threads,
             &classes,
             &mut symbols,
             &mut stacks,
-        ));
+        );
+        let image = images.get(&section.number).copied().unwrap_or(1);
+        rows.extend(
+            of_section
+                .into_iter()
+                .map(|unnamed| Unnamed { row: LockRow { image, ..unnamed.row }, ..unnamed }),
+        );
     }
     let touched = finish_names(rows);
     let mut striped = striped(&touched, |thread| threads.age_ns(thread));
@@ -177,8 +185,9 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
 const UNKNOWN: u32 = 0;
 
 /// What the pairs of a process image add up to, by lock.
-fn by_lock(section: &Section, homes: &Homes<'_>) -> BTreeMap<u32, RowTicks> {
+fn by_lock(section: &Section, homes: &Homes<'_>, unended: &UnendedOf<'_>) -> BTreeMap<u32, RowTicks> {
     let mut by_lock: BTreeMap<u32, RowTicks> = BTreeMap::new();
+    let row_of = |lock: u32| if lock == MERGED || homes.contains_key(&lock) { lock } else { UNKNOWN };
     for pair in &section.pairs {
         let values = &pair.values;
         let touched = values.acquisitions
@@ -189,14 +198,7 @@ fn by_lock(section: &Section, homes: &Homes<'_>) -> BTreeMap<u32, RowTicks> {
         if touched == 0 {
             continue;
         }
-        let known = pair.lock() == MERGED || homes.contains_key(&pair.lock());
-        let row = by_lock.entry(if known { pair.lock() } else { UNKNOWN }).or_insert_with(|| RowTicks {
-            exclusive: UsageTicks::new(),
-            shared: UsageTicks::new(),
-            threads: HashSet::new(),
-            within: BTreeMap::new(),
-            callers: Callers::default(),
-        });
+        let row = by_lock.entry(row_of(pair.lock())).or_insert_with(RowTicks::new);
         if pair.shared() {
             row.shared.add(pair);
         } else {
@@ -205,31 +207,67 @@ fn by_lock(section: &Section, homes: &Homes<'_>) -> BTreeMap<u32, RowTicks> {
         row.threads.insert(pair.thread);
         row.callers.add(pair.by_caller());
         if let Some((key, within)) = pair.within() {
-            let count = row.within.entry(key).or_default();
-            *count = count.saturating_add(within);
+            *row.within.entry(key).or_default() += within;
         }
+        if pair.is_cold() {
+            row.cold.insert(pair.thread);
+        }
+    }
+    for (lock, [exclusive, shared], waiting) in unended.sums() {
+        let row = by_lock.entry(row_of(lock)).or_insert_with(RowTicks::new);
+        for (usage, unended) in [(&mut row.exclusive, exclusive), (&mut row.shared, shared)] {
+            usage.counts.unended = usage.counts.unended.and(&unended);
+        }
+        row.threads.extend(waiting);
     }
     by_lock
 }
 
-/// The sections of each lock and mode, by its key: those that were timed, and all.
-fn sections(by_lock: &BTreeMap<u32, RowTicks>) -> BTreeMap<u64, (u64, u64)> {
-    let of_lock = |(&number, ticks): (&u32, &RowTicks)| {
-        [(Mode::Exclusive, &ticks.exclusive), (Mode::Shared, &ticks.shared)]
-            .map(|(mode, usage)| (key_of(number, mode), (usage.timed_holds(), usage.counts.acquisitions)))
-    };
-    by_lock.iter().flat_map(of_lock).collect()
+/// The pairs of each lock and mode, by its key.
+fn pairs_by_key(section: &Section) -> HashMap<u64, Vec<&PairRecord>> {
+    let mut pairs: HashMap<u64, Vec<_>> = HashMap::new();
+    for pair in &section.pairs {
+        pairs.entry(pair.values.key).or_default().push(pair);
+    }
+    pairs
 }
 
 impl RowTicks {
+    fn new() -> Self {
+        Self {
+            exclusive: UsageTicks::new(),
+            shared: UsageTicks::new(),
+            threads: HashSet::new(),
+            within: BTreeMap::new(),
+            cold: HashSet::new(),
+            callers: Callers::default(),
+        }
+    }
+
     /// In whose sections it was acquired most, and how often in one of them, on average.
-    fn within(&self, sections: &BTreeMap<u64, (u64, u64)>) -> Option<(u64, f64)> {
-        let (&key, &count) = self.within.iter().max_by_key(|&(_, &count)| count)?;
+    fn within(&self, pairs: &HashMap<u64, Vec<&PairRecord>>) -> Option<(u64, f64)> {
+        let (&key, &count) = self.within.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         let acquisitions = self.exclusive.counts.acquisitions.saturating_add(self.shared.counts.acquisitions);
-        let (timed, all) = sections.get(&key).copied().filter(|&(timed, _)| timed > 0)?;
-        let in_one = count as f64 / timed as f64;
+        let sections = pairs.get(&key)?;
+        let told = sections.iter().filter(|pair| !self.cold.contains(&pair.thread));
+        let timed = told.fold(0, |sum: u64, pair| sum.saturating_add(pair.timed_holds()));
+        let all = sections.iter().fold(0, |sum: u64, pair| sum.saturating_add(pair.values.acquisitions));
+        let in_one = Some(count / timed as f64).filter(|_| timed > 0)?;
         // More than there were: that lock is released by other threads than take it, so that its sections seemed to last.
         (in_one * all as f64 <= 2.0 * acquisitions as f64).then_some((key, in_one))
+    }
+}
+
+fn named(
+    number: u32,
+    found: Option<(&Section, &LockRecord)>,
+    classes: &Classes<'_>,
+    symbols: &mut Symbols<'_>,
+) -> Named {
+    match found {
+        Some((home, lock)) => name_lock(home, number, lock, classes, symbols),
+        None if number == MERGED => Named::plain("(other locks, merged)"),
+        None => Named::plain("(locks without a record)"),
     }
 }
 
@@ -239,6 +277,7 @@ fn rows_of_section<'p>(
     homes: &Homes<'p>,
     section: &Section,
     by_lock: BTreeMap<u32, RowTicks>,
+    unended: &UnendedOf<'_>,
     ns_per_tick: f64,
     threads: &Threads,
     classes: &Classes<'p>,
@@ -247,15 +286,11 @@ fn rows_of_section<'p>(
 ) -> Vec<Unnamed> {
     let mut rows = Vec::with_capacity(by_lock.len());
     let taken_by = TakenBy::of(section);
-    let sections = sections(&by_lock);
+    let pairs = pairs_by_key(section);
     for (number, ticks) in by_lock {
-        let within = ticks.within(&sections);
+        let within = ticks.within(&pairs);
         let found = homes.get(&number).copied();
-        let named = match found {
-            Some((home, lock)) => name_lock(home, number, lock, classes, symbols),
-            None if number == MERGED => Named::plain("(other locks, merged)"),
-            None => Named::plain("(locks without a record)"),
-        };
+        let named = named(number, found, classes, symbols);
         let lock = found.map(|(_, lock)| lock.values).unwrap_or_default();
         let [exclusive, shared] =
             [ticks.exclusive, ticks.shared].map(|usage| usage.finish(ns_per_tick, &section.process));
@@ -280,6 +315,7 @@ fn rows_of_section<'p>(
                 _ => Arc::default(),
             },
             pid: section.process.pid,
+            image: 1,
             program: program_of(section),
             address: lock.address,
             generations: (lock.kind >> 32) + 1,
@@ -290,6 +326,7 @@ fn rows_of_section<'p>(
             shared,
             within: None,
             holders: holders(section, number),
+            at_end: unended.finish(section, number, &taken_by, symbols),
             call_sites: ticks.callers.finish(
                 section,
                 number,
@@ -303,20 +340,11 @@ fn rows_of_section<'p>(
             critical_section_ns: None,
             share: None,
         };
-        let (stack, by_stack) = (named.stack, named.by_stack);
-        let ordinal = lock.origin >> 32;
         let mut threads: Box<[u64]> = ticks.threads.into_iter().collect();
         threads.sort_unstable();
-        rows.push(Unnamed {
-            row,
-            section: section.number,
-            number,
-            within,
-            stack,
-            by_stack,
-            ordinal,
-            threads,
-        });
+        let (stack, by_stack, ordinal) = (named.stack, named.by_stack, lock.origin >> 32);
+        let section = section.number;
+        rows.push(Unnamed { row, section, number, within, stack, by_stack, ordinal, threads });
     }
     rows
 }
@@ -357,7 +385,8 @@ pub(super) fn relate(row: &mut LockRow, header: &TableHeader) {
     row.acquisitions_per_operation = Some(if operations > 0.0 { acquisitions / operations } else { 0.0 });
     let hold = row.exclusive.hold().and(&row.shared.hold());
     row.critical_section_ns = Some(hold.mean_ns().unwrap_or(0.0));
-    row.share = Some(row.share_of(row.held_ns()));
+    let unknown = row.exclusive.held_unknown() || row.shared.held_unknown();
+    row.share = (!unknown).then(|| row.share_of(row.held_ns()));
 }
 
 fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads: &Threads) -> TableHeader {
@@ -421,6 +450,18 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         gil: None,
         warnings: Vec::new(),
     }
+}
+
+/// By section, the number of its program among those that its process has executed, from 1.
+fn image_numbers(profile: &Profile) -> HashMap<u64, u64> {
+    let mut of_process: HashMap<u64, u64> = HashMap::new();
+    let number = |section: &Section| {
+        let count = of_process.entry(section.process.pid).or_default();
+        // One that is watched beside a recorder is that one's image.
+        *count = if section.is_watched() { (*count).max(1) } else { *count + 1 };
+        (section.number, *count)
+    };
+    profile.sections.iter().map(number).collect()
 }
 
 /// The sections that are process images: one that was watched beside the recorder is that recorder's image.

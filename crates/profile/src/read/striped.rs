@@ -292,6 +292,7 @@ fn fold(
         shared: Usage::sum(rows().map(|row| &row.shared)),
         within: None,
         holders: holders(rows()),
+        at_end: None,
         call_sites: SiteUse::sum(rows().flat_map(|row| &row.call_sites)),
         ..worst.clone()
     };

@@ -276,8 +276,21 @@ impl<'f> Module<'f> {
             file: file.to_owned(),
             nameless: false,
         };
-        found.into_iter().flatten().map(function).collect()
+        let mut functions: Vec<_> = found.into_iter().flatten().map(function).collect();
+        if let Some(outermost) = functions.last_mut() {
+            let symbol = covering(&self.code, address).map(|(symbol, _)| &*symbol.name);
+            outermost.name = with_scope(std::mem::take(&mut outermost.name), symbol);
+        }
+        functions
     }
+}
+
+/// What a closure of C++ is called in debug information.
+const CLOSURE: &str = "operator()";
+
+/// The name of a function by debug information, which has no more of a closure of C++: its symbol says what function it is in.
+fn with_scope(name: String, symbol: Option<&str>) -> String {
+    if name == CLOSURE { symbol.map_or(name, short_name) } else { name }
 }
 
 /// The symbol that covers an address, and how far inside.
@@ -366,6 +379,14 @@ mod tests {
         assert_eq!(demangled("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
         assert_eq!(demangled("_Z\u{1b}[0m"), "_Z\\u{1b}[0m");
         assert_eq!(short_name("_RNvMs_Cs4Cv8Wi1oAIB_7mycrateNtB4_7Example3foo"), "mycrate::Example::foo");
+    }
+
+    #[test]
+    fn a_closure_has_the_name_of_its_function_before_it() {
+        let symbol = Some("_ZZ4mainENKUlvE_clEv");
+        assert_eq!(with_scope("operator()".into(), symbol), "main::{lambda}::operator()");
+        assert_eq!(with_scope("Less::operator()".into(), symbol), "Less::operator()");
+        assert_eq!(with_scope("operator()".into(), None), "operator()");
     }
 
     /// Each of these names says that it is much longer than the symbol.

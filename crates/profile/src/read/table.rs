@@ -7,6 +7,7 @@ use pthread::object::ObjectKind;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
+use super::at_end::{AtEnd, Unended};
 use super::blocked::{Blocked, Coverage, Unseen};
 use super::gil::Gil;
 use super::kernel::KernelTable;
@@ -302,6 +303,8 @@ pub struct LockRow {
     pub calls: Arc<[Call]>,
     /// The process, by its identifier.
     pub pid: u64,
+    /// The number of its program among those that the process executed one after another, from 1.
+    pub image: u64,
     /// The process's program.
     pub program: String,
     /// Where the object was.
@@ -320,6 +323,8 @@ pub struct LockRow {
     pub within: Option<Within>,
     /// Who held it while others waited, where the program was attached to: the one seen most often first.
     pub holders: Vec<LockHolder>,
+    /// The threads that waited for it when their process ended, and those that held it; `None` if none waited.
+    pub at_end: Option<AtEnd>,
     /// The calls by which it was waited for or held for long, the longest waits from them and behind them first. Empty where no thread
     /// did either, and where the program was attached to.
     pub call_sites: Vec<SiteUse>,
@@ -330,7 +335,7 @@ pub struct LockRow {
     /// Time of the threads that touched it, each from its first touch of any lock to its end, without their waits for this
     /// one and their condition waits with it, ns.
     pub threads_ns: f64,
-    /// The part of `threads_ns` in which they held it, 0 to 1. `None` where only waits are known.
+    /// The part of `threads_ns` in which they held it, 0 to 1. `None` where only waits are known, or no hold was timed.
     pub share: Option<f64>,
 }
 
@@ -350,6 +355,7 @@ impl LockRow {
             source: None,
             calls: Arc::from([]),
             pid: 0,
+            image: 1,
             program: String::new(),
             address: 0,
             generations: 1,
@@ -359,6 +365,7 @@ impl LockRow {
             shared: Usage::default(),
             within: None,
             holders: Vec::new(),
+            at_end: None,
             call_sites: Vec::new(),
             acquisitions_per_operation: None,
             critical_section_ns: None,
@@ -458,6 +465,8 @@ pub struct Usage {
     pub think: Times,
     /// From the last holder's release to the acquisition, of contended acquisitions.
     pub handover: Times,
+    /// What was not over at the end: in none of these counts and times.
+    pub unended: Unended,
     /// What holders did in the holds of `hold_same` and `hold_other`; `None` where nothing tells.
     pub while_held: Option<WhileHeld>,
 }
@@ -482,7 +491,7 @@ impl Serialize for Usage {
             ("think", known, &self.think),
             ("handover", known, &self.handover),
         ];
-        let mut usage = serializer.serialize_struct("Usage", counts.len() + 2 + times.len())?;
+        let mut usage = serializer.serialize_struct("Usage", counts.len() + 3 + times.len())?;
         for (name, known, count) in counts {
             usage.serialize_field(name, &known.then_some(count))?;
         }
@@ -491,6 +500,7 @@ impl Serialize for Usage {
             usage.serialize_field(name, &known.then_some(times))?;
         }
         usage.serialize_field("while_held", &self.while_held)?;
+        usage.serialize_field("unended", &self.unended)?;
         usage.end()
     }
 }
@@ -526,6 +536,7 @@ impl Usage {
                 hold_other: sum.hold_other.and(&of.hold_other),
                 think: sum.think.and(&of.think),
                 handover: sum.handover.and(&of.handover),
+                unended: sum.unended.and(&of.unended),
                 while_held: WhileHeld::both(
                     (sum.while_held, sum.hold().count),
                     (of.while_held, of.hold().count),
@@ -551,9 +562,29 @@ impl Usage {
         self.hold_same.and(&self.hold_other)
     }
 
-    /// Time that it was held in all, ns: the measured mean for every time that it was held.
+    /// Time that it was held in all, ns: the measured mean for every time that it was held, and what holds had lasted that were not
+    /// over at the end.
     pub fn held_ns(&self) -> f64 {
-        self.hold().mean_ns().unwrap_or(0.0) * self.holds() as f64
+        let over = self.holds().saturating_sub(self.unended.holds);
+        self.hold().mean_ns().unwrap_or(0.0) * over as f64 + self.unended.held_ns
+    }
+
+    /// Whether it was held, and nothing tells for how long: no hold was timed up to its end.
+    pub fn held_unknown(&self) -> bool {
+        self.holds() > self.unended.holds && self.hold().count == 0
+    }
+
+    /// Time lost waiting, ns: of contended acquisitions, and of waits that were not over at the end.
+    pub fn waited_ns(&self) -> f64 {
+        self.wait.total_ns + self.unended.waited_ns
+    }
+
+    /// The part of its acquisitions that had to wait, 0 to 1, where waits that were not over at the end count as acquisitions. `None`
+    /// if there were none.
+    pub fn contended_share(&self) -> Option<f64> {
+        let waits = self.contended.saturating_add(self.unended.waits);
+        let all = self.acquisitions.saturating_add(self.unended.waits);
+        (all > 0).then(|| waits as f64 / all as f64)
     }
 }
 
@@ -570,7 +601,7 @@ impl LockRow {
 
     /// Time lost waiting for it, ns.
     pub fn waited_ns(&self) -> f64 {
-        self.exclusive.wait.total_ns + self.shared.wait.total_ns
+        self.exclusive.waited_ns() + self.shared.waited_ns()
     }
 
     /// Time in condition waits with it, or of waits for what is no lock, ns.

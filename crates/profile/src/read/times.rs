@@ -117,10 +117,6 @@ impl Ticks {
         }
     }
 
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-
     /// How long the shortest of them took, but for one in a hundred; not above their mean. `None` if there are none.
     pub(super) fn shortest(&self) -> Option<f64> {
         let mean = (self.count > 0).then(|| self.sum as f64 / self.count as f64)?;

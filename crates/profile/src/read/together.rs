@@ -135,6 +135,7 @@ fn sum(parts: &[Part<'_>], id: LockId, several: bool) -> LockRow {
         exclusive: usage(|row| &row.exclusive),
         shared: usage(|row| &row.shared),
         holders: holders(rows()),
+        at_end: worst.at_end.clone().filter(|_| parts.len() == 1),
         call_sites: SiteUse::sum(rows().flat_map(|row| &row.call_sites)),
         ..LockRow::clone(worst)
     }

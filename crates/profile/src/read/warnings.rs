@@ -61,15 +61,21 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
     let recorded = || profile.sections.iter().filter(|section| !section.pairs.is_empty());
     let unended = recorded().filter(|section| section.process.clock_last_ns == 0).count();
     if unended > 0 {
-        warnings.push(format!(
-            "{unended} of {} process images that took locks did not end by themselves (killed, left by _exit, replaced by exec, or still running)",
-            recorded().count()
-        ));
+        let which = match recorded().count() {
+            1 => "the process image that took locks did not end by itself".to_owned(),
+            all => format!("{unended} of {all} process images that took locks did not end by themselves"),
+        };
+        warnings.push(format!("{which} (killed, left by _exit, replaced by exec, or still running)"));
     }
     if profile.ns_per_tick() == 1.0 && header.elapsed_ns == 0.0 {
         warnings.push("no two readings of the clock: times are in ticks, not nanoseconds".into());
     }
     warnings
+}
+
+/// A number with what it counts.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// What found no space in the file.
@@ -81,8 +87,8 @@ fn of_space(profile: &Profile, header: &TableHeader) -> Vec<String> {
     };
     if header.dropped > 0 {
         warnings.push(format!(
-            "the profile could not grow ({reason}): {} events are missing; {}",
-            header.dropped,
+            "the profile could not grow ({reason}): {} missing; {}",
+            counted(header.dropped, "event is", "events are"),
             remedy(profile)
         ));
     } else if profile.header.growth_error != 0 && profile.header.unrecorded == 0 {
@@ -93,16 +99,17 @@ fn of_space(profile: &Profile, header: &TableHeader) -> Vec<String> {
     }
     if header.merged_pairs > 0 || header.merged_locks > 0 {
         warnings.push(format!(
-            "past the file's bound, {} locks and {} pairs of thread and lock were merged into one row; {} to keep them apart",
-            header.merged_locks,
-            header.merged_pairs,
+            "past the file's bound, {} and {} of thread and lock were merged into one row; {} to keep them apart",
+            counted(header.merged_locks, "lock", "locks"),
+            counted(header.merged_pairs, "pair", "pairs"),
             remedy(profile)
         ));
     }
     if profile.header.unrecorded > 0 {
         warnings.push(format!(
-            "{} processes found no space in the profile ({reason}) and are not in the table; {}",
-            profile.header.unrecorded,
+            "{} no space in the profile ({reason}), and nothing of {} is in the table; {}",
+            counted(profile.header.unrecorded, "process found", "processes found"),
+            if profile.header.unrecorded == 1 { "it" } else { "them" },
             remedy(profile)
         ));
     }
@@ -115,20 +122,25 @@ fn of_what_is_left_out(profile: &Profile, header: &TableHeader) -> Vec<String> {
     let left = profile.sections.iter().filter(|section| section.process.gave_up_rights != 0).count();
     if left > 0 {
         warnings.push(format!(
-            "{left} processes gave up their user's rights (setuid) and are recorded up to then, since the profile is that user's; start contend as the user whom they become to record the rest"
+            "processes that gave up their user's rights (setuid), {left} here, are recorded up to then, since the profile is that user's; start contend as the user whom they become to record the rest"
         ));
     }
     if header.untouched.total() > 0 {
         warnings.push(format!(
-            "{} objects were left to the C library and are not in the table",
-            header.untouched.total()
+            "{} not in the table",
+            counted(
+                header.untouched.total(),
+                "object was left to the C library and is",
+                "objects were left to the C library and are"
+            )
         ));
     }
     if let Some(lost) =
         header.attached.or(header.beside).map(|watched| watched.lost_events).filter(|&lost| lost > 0)
     {
         warnings.push(format!(
-            "{lost} events found no space in the kernel's buffers: as many waits or fewer are missing, for they came faster than they could be read"
+            "{} no space in the kernel's buffers: as many waits or fewer are missing, for they came faster than they could be read",
+            counted(lost, "event found", "events found")
         ));
     }
     warnings
@@ -150,7 +162,9 @@ pub(super) fn of_java(rows: &[LockRow]) -> Option<String> {
 
 /// Whether most of what may have been a wait for a lock was not recorded, and is long enough to matter to the program.
 fn misses_most(blocked: &Blocked, header: &TableHeader) -> bool {
-    blocked.coverage().ratio() < COVERED && blocked.missed_ns() > MATTERS * header.threads_ns()
+    !blocked.is_mostly_unknown()
+        && blocked.coverage().ratio() < COVERED
+        && blocked.missed_ns() > MATTERS * header.threads_ns()
 }
 
 fn missed(blocked: &Blocked) -> String {
@@ -188,6 +202,15 @@ fn remedy(profile: &Profile) -> &'static str {
 mod tests {
     use super::*;
     use crate::{LockKind, ObjectKind};
+
+    #[test]
+    fn what_hardly_any_look_has_seen_is_no_reason_for_a_warning() {
+        let header = TableHeader { cpu_ns: 10.0, ..TableHeader::default() };
+        let looked_at = Blocked { locks_ns: 1.0, futex_ns: 60.0, unknown_ns: 39.0, ..Blocked::default() };
+        assert!(misses_most(&looked_at, &header));
+        let rarely = Blocked { futex_ns: 30.0, unknown_ns: 69.0, ..looked_at };
+        assert!(!misses_most(&rarely, &header), "what it was is not known");
+    }
 
     #[test]
     fn locks_of_a_java_virtual_machine_are_said_to_be_none_of_javas() {

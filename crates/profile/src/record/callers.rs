@@ -26,7 +26,7 @@ pub(super) const CALLER: u64 = 0xf << CALLER_SHIFT;
 const LONG: u64 = 1 << 15;
 
 /// The caller in a pair's `state`, from 1, or 0.
-pub(super) fn caller_in(state: u64) -> usize {
+pub(crate) fn caller_in(state: u64) -> usize {
     ((state & CALLER) >> CALLER_SHIFT) as usize
 }
 

@@ -201,6 +201,7 @@ impl Look {
         }
         let used = self.pairs_since(before, &records);
         self.conditions_since(before, &records);
+        self.waits_since(before, &records);
         for record in of(Type::ByCaller) {
             let pair = self.word(record.at + offset_of!(ByCaller, pair));
             if self.key(place_of(pair)) == 0 {
@@ -277,6 +278,9 @@ impl Look {
                     }
                 }
             }
+            // A hold counts in the interval in which it ends.
+            self.put(pair.at + offset_of!(Pair, hold_started), 0);
+            self.put(pair.at + offset_of!(Pair, state), 0);
             if Pair::COUNTS.iter().any(|field| self.word(pair.at + field) > 0) {
                 used.insert((pair.section, pair.thread));
             } else {
@@ -316,6 +320,29 @@ impl Look {
             // A wait that was cancelled is in no count.
             if self.word(pair + ticks) >= early {
                 self.less(pair + ticks, early);
+            }
+        }
+    }
+
+    /// Takes what a wait for a lock lasted before the earlier look off its pair, to which all of it was added at its end.
+    fn waits_since(&mut self, before: &Self, records: &[Record]) {
+        let since = offset_of!(Thread, lock_waited_since);
+        let then = before.header().clock_last_ticks;
+        let mut waited: HashMap<(u64, u64), u64> = HashMap::new();
+        for thread in records.iter().filter(|record| record.is(Type::Thread) && record.has(Thread::LENGTH)) {
+            let began = if before.word(thread.at) == 0 { 0 } else { before.word(thread.at + since) };
+            // One that goes on is in no count yet.
+            if began != 0 && began != self.word(thread.at + since) {
+                let key = before.word(thread.at + offset_of!(Thread, lock_waited));
+                waited.insert((thread.at as u64 / UNIT, key), then.saturating_sub(began));
+            }
+        }
+        for pair in records.iter().filter(|record| record.is(Type::Pair) && record.has(Pair::LENGTH)) {
+            let Some(&early) = waited.get(&(pair.thread, self.key(pair.at))) else { continue };
+            let ticks = pair.at + offset_of!(Pair, wait_ticks);
+            // A wait that timed out is in no count.
+            if self.word(pair.at + offset_of!(Pair, contended)) > 0 && self.word(ticks) >= early {
+                self.less(ticks, early);
             }
         }
     }
@@ -397,7 +424,12 @@ impl Look {
         self.at_most(at(offset_of!(Thread, running_ns)), age);
         self.at_most(at(offset_of!(Thread, queued_ns)), age);
         self.at_least(at(offset_of!(Thread, started_ns)), then.clock_last_ns);
-        for since in [offset_of!(Thread, waiting_since), offset_of!(Thread, joining_since)] {
+        let since = [
+            offset_of!(Thread, waiting_since),
+            offset_of!(Thread, joining_since),
+            offset_of!(Thread, lock_waited_since),
+        ];
+        for since in since.into_iter().filter(|since| thread.has(since + 8)) {
             if self.word(at(since)) != 0 {
                 self.at_least(at(since), then.clock_last_ticks);
             }

@@ -49,7 +49,7 @@ pub(crate) use self::waits::{pass, wait_for_lines};
 pub struct Options {
     /// Decides the threads' starts, and through workloads everything random.
     pub seed: u64,
-    /// Poll for real where a waiter would be parked. Slower, with the same outcome: the oracle of the fast way.
+    /// Poll for real where a waiter would be parked. Slower, and a single run differs, but not the median of many seeds: the oracle of the fast way.
     pub really_poll: bool,
     /// After so many events without an acquisition or operation, in which every thread has had its core, the run is called a
     /// livelock.
@@ -60,6 +60,8 @@ pub struct Options {
     /// thread that waits for another core, as the kernel's scheduler does with threads that are not pinned. Else each stays
     /// where it started.
     pub threads_move: bool,
+    /// In a run of some duration nothing is counted for so many nanoseconds; at least for some 40 µs.
+    pub warm_up_ns: u64,
 }
 
 impl Default for Options {
@@ -70,6 +72,7 @@ impl Default for Options {
             livelock_events: 20_000_000,
             trace_records: 0,
             threads_move: false,
+            warm_up_ns: 0,
         }
     }
 }
@@ -92,6 +95,8 @@ struct Thread {
     stage: Stage,
     /// How much of the pause between two polls is left.
     pause_left: Time,
+    /// How often it has passed time to its end on a core that threads share.
+    passes: u64,
     condition: Option<Condition>,
     /// The transaction that it is in, or was in last.
     transaction: Option<Box<Attempt>>,
@@ -109,8 +114,19 @@ struct Progress {
     unproductive_events: u64,
     /// Until then some thread passes time.
     busy_until: Time,
-    /// That, when there had been too many events for the first time: there is a livelock only if nothing is done after it either.
-    awaited: Option<Time>,
+    /// What was awaited when there had been too many events for the first time: there is a livelock only if nothing is done after it
+    /// either.
+    awaited: Option<Awaited>,
+    /// When it was last awaited still.
+    awaited_at: Time,
+}
+
+/// Time that threads were passing.
+struct Awaited {
+    /// It ends then, unless one of them loses its core.
+    until: Time,
+    /// Those that shared cores, by number, each with its [`passes`](Thread::passes).
+    passing: Vec<(u32, u64)>,
 }
 
 impl Progress {
@@ -166,6 +182,7 @@ impl Engine {
                 unproductive_events: 0,
                 busy_until: 0,
                 awaited: None,
+                awaited_at: 0,
             },
             interrupts: Interrupts::new(hardware.cores(), options.seed),
             transactions: TransactionCounts::default(),
@@ -398,7 +415,7 @@ impl Engine {
         unsafe {
             let started = (*engine).clock.now;
             let (start_skew, warm_up) = match duration {
-                Some(_) if count > 1 => (WARM_UP / 2, WARM_UP),
+                Some(_) if count > 1 => (WARM_UP / 2, WARM_UP.max((*engine).options.warm_up_ns * PS_PER_NS)),
                 _ => (START_SKEW, 0),
             };
             let counted_from = started.saturating_add(warm_up);
@@ -486,6 +503,26 @@ impl Engine {
         TURNS * others * (self.hardware.time_slice + self.hardware.tick)
     }
 
+    /// The time that threads pass now.
+    fn to_await(&self) -> Awaited {
+        let threads = self.scheduler.threads().iter().zip(&self.threads).zip(0..);
+        let passing = threads.filter(|((scheduled, _), _)| scheduled.passes_time());
+        Awaited {
+            until: self.progress.busy_until,
+            passing: passing.map(|((_, thread), number)| (number, thread.passes)).collect(),
+        }
+    }
+
+    /// Whether some of what was to be awaited is not over: a thread that lost its core in it goes on later.
+    fn awaits(&self) -> bool {
+        let still = |&(number, passes): &(u32, u64)| {
+            let is_done = self.scheduler.thread(number).activity == Activity::Done;
+            !is_done && self.threads[number as usize].passes == passes
+        };
+        let awaited = self.progress.awaited.as_ref();
+        awaited.is_some_and(|awaited| self.clock.now <= awaited.until || awaited.passing.iter().any(still))
+    }
+
     /// # Safety
     /// `engine` is valid, no reference into it is alive, and the routines are those of its threads.
     unsafe fn take_events(engine: *mut Self, routines: &mut [Routine]) -> Result<(), Failure> {
@@ -502,10 +539,14 @@ impl Engine {
                 if this.progress.unproductive_events > this.options.livelock_events {
                     let events = this.options.livelock_events;
                     let now = this.clock.now;
-                    let busy_until = this.progress.busy_until;
-                    let awaited = *this.progress.awaited.get_or_insert(busy_until);
-                    if now > awaited && now.saturating_sub(this.progress.productive_at) >= this.turns_of_all()
-                    {
+                    if this.progress.awaited.is_none() {
+                        this.progress.awaited = Some(this.to_await());
+                    }
+                    if this.awaits() {
+                        this.progress.awaited_at = now;
+                    }
+                    let since = this.progress.productive_at.max(this.progress.awaited_at);
+                    if now.saturating_sub(since) >= this.turns_of_all() && !this.awaits() {
                         return Err(Failure::Stopped(this.stopped(Reason::Livelock { events })));
                     }
                     this.progress.unproductive_events = 0;
@@ -616,7 +657,8 @@ impl Engine {
                 Activity::Ready => "waits for its core".to_owned(),
                 Activity::Asleep => format!("sleeps on {:#x}", thread.asleep_at),
             };
-            Some(format!("thread {index} on core {} {what}", thread.core))
+            let holds = if self.threads[index].holding.is_empty() { "" } else { " and holds a lock" };
+            Some(format!("thread {index} on core {} {what}{holds}", thread.core))
         };
         Box::new(Stopped {
             reason,
@@ -671,6 +713,7 @@ impl Thread {
             counted_for: NOBODY,
             stage: Stage::Own,
             pause_left: 0,
+            passes: 0,
             condition: None,
             transaction: None,
         }

@@ -104,6 +104,7 @@ impl Client {
     pub const fn threads(self) -> Option<usize> {
         match self {
             Self::Object(number) => Some(objects::CLIENTS[number as usize].threads),
+            Self::Alone => Some(1),
             _ => None,
         }
     }

@@ -5,7 +5,7 @@ use super::clients_of;
 use super::plan::{Limits, Task};
 use super::sites::{self, Site, place};
 use checker::checked::{Accessed, Change, ordering_name};
-use checker::{Bound, Exploration, Model, Mutation, Search};
+use checker::{Bound, Exploration, Model, Mutation, Report, Search};
 use locks::catalogue::Lock;
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -54,8 +54,33 @@ impl Wanted {
     /// # Errors
     /// What there is, and the nearest of it.
     pub fn mutation(&self, lock: &'static Lock) -> Result<Mutation, UsageError> {
-        let sites = Judged::of(lock, &Limits::new(LONGEST_LOOK)).sites;
+        self.mutation_within(lock, &Limits::new(LONGEST_LOOK))
+    }
+
+    /// The same, looked for within limits: clients are looked through until one has the access, and no other that is called so
+    /// can come to light. All clients count, whichever is asked for, since the numbers of accesses are those among all.
+    ///
+    /// # Errors
+    /// As [`Self::mutation`]; also when the limits are over before it is found.
+    pub fn mutation_within(&self, lock: &'static Lock, limits: &Limits) -> Result<Mutation, UsageError> {
         let here = |site: &&Site| site.name == self.site || place(&site.access) == self.site;
+        let is_changed = |site: &Site| site.mutations().iter().any(|mutation| mutation.to == self.to);
+        let is_certain = |site: &Site| place(&site.access) == self.site;
+        let (mut accesses, mut sites, mut is_found) = (Vec::new(), Vec::new(), false);
+        let mut judges = all_judges(lock);
+        while !is_found && let Some(task) = judges.next() {
+            if limits.are_over() {
+                return Err(UsageError::new(format!(
+                    "the time was over before `{}` was found among the accesses of {}: give it more by --time-limit",
+                    self.site, lock.name
+                )));
+            }
+            look(&task, limits, &mut accesses);
+            sites = sites::of_locks(accesses.iter().copied());
+            let mut these = sites.iter().filter(here);
+            is_found = these
+                .any(|site| is_changed(site) && (is_certain(site) || sites::are_all_known(&sites, site)));
+        }
         let found = sites.iter().filter(here).flat_map(Site::mutations);
         match found.into_iter().find(|mutation| mutation.to == self.to) {
             Some(mutation) => Ok(mutation),
@@ -92,24 +117,17 @@ const LEAST_LOOK: Duration = Duration::from_secs(1);
 /// Executions in which accesses are looked for.
 const EXECUTIONS_FOR_ACCESSES: u64 = 20_000;
 
+/// Executions of a large client that are looked at before it judges.
+const EXECUTIONS_OF_LARGE_JUDGES: u64 = 2_000;
+
 impl Judged {
     fn of(lock: &'static Lock, limits: &Limits) -> Self {
-        let (mut accesses, mut judges) = (Vec::<Accessed>::new(), Vec::new());
+        let (mut accesses, mut judges) = (Vec::new(), Vec::new());
         for task in all_judges(lock) {
             if limits.are_over() && !accesses.is_empty() {
                 break;
             }
-            let exploration = Exploration {
-                note_accesses: true,
-                most_executions: Some(EXECUTIONS_FOR_ACCESSES),
-                most_time: Some(limits.left().max(LEAST_LOOK)),
-                ..limits.exploration(Model::Ra)
-            };
-            let report = task.explore(&exploration);
-            // The lock beside the one that is upgraded is judged where it stands alone.
-            if !matches!(task.client, Client::Of(ClientKind::Upgraded | ClientKind::TriedUpgrade)) {
-                accesses.extend(&report.accesses);
-            }
+            let report = look(&task, limits, &mut accesses);
             // A client that fails without a mutation says nothing of one.
             if report.counterexample.is_none() && !report.cut_off {
                 judges.push((report.counts.all(), task));
@@ -121,9 +139,40 @@ impl Judged {
                 && task.shape == Shape { threads: 2, acquisitions: 1 }
         };
         judges.sort_by_key(|(executions, task)| (!is_plain(task), *executions));
-        let judges = judges.into_iter().map(|(_, task)| task).chain(large_judges(lock)).collect();
+        let large = large_judges(lock).filter(|task| says_something(task, limits));
+        let judges = judges.into_iter().map(|(_, task)| task).chain(large).collect();
         Self { sites: sites::of_locks(accesses), judges }
     }
+}
+
+/// Explores a client without a mutation, and adds its accesses to the others.
+fn look(task: &Task, limits: &Limits, accesses: &mut Vec<Accessed>) -> Report {
+    let exploration = Exploration {
+        note_accesses: true,
+        most_executions: Some(EXECUTIONS_FOR_ACCESSES),
+        most_time: Some(limits.left().max(LEAST_LOOK)),
+        ..limits.exploration(Model::Ra)
+    };
+    let report = task.explore(&exploration);
+    // The lock beside the one that is upgraded is judged where it stands alone.
+    if !matches!(task.client, Client::Of(ClientKind::Upgraded | ClientKind::TriedUpgrade)) {
+        accesses.extend(&report.accesses);
+    }
+    report
+}
+
+/// Whether a client comes to its end without a mutation, as far as it is looked at: else it says nothing of one.
+fn says_something(task: &Task, limits: &Limits) -> bool {
+    if limits.are_over() {
+        return false;
+    }
+    let by_executions = Exploration {
+        most_executions: Some(EXECUTIONS_OF_LARGE_JUDGES),
+        most_time: Some(limits.left()),
+        ..limits.exploration(task.model)
+    };
+    let report = task.explore(&by_executions);
+    report.counterexample.is_none() && !report.cut_off
 }
 
 fn all_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
@@ -131,11 +180,16 @@ fn all_judges(lock: &'static Lock) -> impl Iterator<Item = Task> {
         let shape = Shape { threads, acquisitions };
         clients_of(lock)
             .filter(move |client| {
-                client.threads().is_none_or(|fixed| (threads, acquisitions) == (fixed.min(3), 1))
+                client.threads().is_none_or(|fixed| (threads, acquisitions) == (fixed.clamp(2, 3), 1))
             })
             // Two threads already fill the nested client.
             .filter(move |client| threads == 2 || *client != Client::Of(ClientKind::Nested))
-            .map(move |client| Task { lock, client, shape, model: Model::Ra })
+            .map(move |client| {
+                // A thread alone finds in its second attempt what the first has left.
+                let shape =
+                    if client == Client::Alone { Shape { threads: 1, acquisitions: 2 } } else { shape };
+                Task { lock, client, shape, model: Model::Ra }
+            })
     })
 }
 
@@ -403,6 +457,46 @@ mod tests {
         assert!(tries.len() > of, "none was taken further: the test says nothing");
         assert_eq!((mutants.len(), judged), (of, of));
         assert!(mutants.iter().any(Mutant::is_found) && mutants.iter().any(|one| !one.is_found()));
+    }
+
+    /// An access that the first client has is found without all others, and so within a short time.
+    #[test]
+    fn an_access_is_looked_for_within_limits_and_no_further_than_it_is_found() {
+        let lock = locks::catalogue::find("rw").expect("a lock");
+        let mut accesses = Vec::new();
+        let first = all_judges(lock).next().expect("a client");
+        look(&first, &Limits::new(Duration::from_secs(600)), &mut accesses);
+        let sites = sites::of_locks(accesses);
+        let site = sites.iter().find(|site| sites::are_all_known(&sites, site)).expect("one that is known");
+        let of = |mutation: Mutation| name(site, mutation.to).parse::<Wanted>().expect("well formed");
+        let wanted = of(site.mutations()[0]);
+        let found =
+            wanted.mutation_within(lock, &Limits::new(Duration::from_secs(600))).expect("it is there");
+        assert_eq!((found.of.site, found.to), (site.access.site, wanted.to));
+        let error = wanted.mutation_within(lock, &Limits::new(Duration::ZERO)).expect_err("there is no time");
+        assert!(error.to_string().contains("--time-limit"), "{error}");
+    }
+
+    #[test]
+    fn judges_say_something_and_each_is_there_once() {
+        for lock in ["mcs", "rw"] {
+            let lock = locks::catalogue::find(lock).expect("a lock");
+            let all = all_judges(lock).collect::<Vec<_>>();
+            assert!(all.iter().enumerate().all(|(at, task)| !all[..at].contains(task)));
+            let alone = all.iter().filter(|task| task.client == Client::Alone).map(|task| task.shape);
+            assert_eq!(alone.collect::<Vec<_>>(), [Shape { threads: 1, acquisitions: 2 }]);
+        }
+        let lock = locks::catalogue::find("mcs").expect("a lock");
+        let limits = Limits::new(Duration::from_secs(600));
+        let shape = Shape { threads: 3, acquisitions: 2 };
+        let task = Task { lock, client: Client::Of(ClientKind::Exclusive), shape, model: Model::Sc };
+        assert!(says_something(&task, &limits));
+        // Nine threads have more waiters than the checked kernel knows.
+        let lock =
+            super::super::objects::OBJECTS.iter().find(|lock| lock.name == "rt-mutex").expect("a lock");
+        let shape = Shape { threads: 9, acquisitions: 1 };
+        let cut_off = Task { lock, client: Client::Of(ClientKind::GivenUp), shape, ..task };
+        assert!(!says_something(&cut_off, &limits));
     }
 
     #[test]

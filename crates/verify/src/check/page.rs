@@ -79,6 +79,7 @@ pub(super) struct Share {
     pub(super) by_time: usize,
     pub(super) by_states: usize,
     pub(super) by_steps: usize,
+    pub(super) by_capacity: usize,
 }
 
 impl Share {
@@ -96,6 +97,7 @@ impl Share {
             by_time: cut_by(&[Limit::Time, Limit::Interrupt]),
             by_states: cut_by(&[Limit::Memory]),
             by_steps: cut_by(&[Limit::Steps]),
+            by_capacity: cut_by(&[Limit::Capacity]),
         }
     }
 }
@@ -109,12 +111,13 @@ impl std::ops::AddAssign for Share {
         self.by_time += other.by_time;
         self.by_states += other.by_states;
         self.by_steps += other.by_steps;
+        self.by_capacity += other.by_capacity;
     }
 }
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { complete, of, wrong, not_begun, by_time, by_states, by_steps } = *self;
+        let Self { complete, of, wrong, not_begun, by_time, by_states, by_steps, by_capacity } = *self;
         write!(f, "{complete} of {of} explorations are complete")?;
         let others = [
             (wrong, "wrong"),
@@ -122,6 +125,7 @@ impl fmt::Display for Share {
             (by_time, "cut by time"),
             (by_states, "cut by the number of states"),
             (by_steps, "cut by the steps of a thread, which no larger computer changes"),
+            (by_capacity, "cut by the capacity of the checker, which no larger computer changes"),
         ];
         others
             .into_iter()

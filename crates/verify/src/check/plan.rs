@@ -79,6 +79,7 @@ impl Task {
             elapsed: report.elapsed,
             limit: report.bound.map(|bound| match bound {
                 Bound::Unfollowed => Limit::Steps,
+                Bound::Capacity => Limit::Capacity,
                 Bound::Time if interrupt::came() => Limit::Interrupt,
                 Bound::Time => Limit::Time,
                 Bound::Executions | Bound::States => Limit::Memory,
@@ -227,7 +228,8 @@ pub fn judge_all(
         let open = all.iter_mut().filter(|run| run.goes_on(stage)).collect::<Vec<_>>();
         let settled = of - open.len();
         let (waiting, done) = (AtomicUsize::new(open.len()), AtomicUsize::new(0));
-        open.into_par_iter().with_max_len(1).for_each(|run| {
+        // In order: a vector would be split, and the second thread begin with the larger half.
+        open.into_iter().par_bridge().for_each(|run| {
             let share = limits.share(waiting.fetch_sub(1, Ordering::Relaxed));
             if limits.are_over() {
                 return run.stop();
@@ -255,8 +257,8 @@ pub fn judge_all(
 struct Run {
     task: Task,
     explored: Explored,
-    /// Searches that cannot follow the client to its end, whatever the limits.
-    unfollowed: Vec<Search>,
+    /// Searches that cannot follow the client to its end, whatever the limits, with what they lack.
+    unfollowed: Vec<(Search, Limit)>,
 }
 
 impl Run {
@@ -280,8 +282,13 @@ impl Run {
         // Where states can be followed, they are fewer than executions.
         let is_second_try = stage.search == Search::Executions && self.explored.begun();
         !self.is_settled()
-            && !self.unfollowed.contains(&stage.search)
-            && (!is_second_try || self.unfollowed.contains(&Search::States))
+            && self.lacks(stage.search).is_none()
+            && (!is_second_try || self.lacks(Search::States).is_some())
+    }
+
+    /// What a search lacks to follow the client to its end.
+    fn lacks(&self, search: Search) -> Option<Limit> {
+        self.unfollowed.iter().find(|(one, _)| *one == search).map(|&(_, limit)| limit)
     }
 
     /// It is not taken further: whatever limit a stage had, there was no time for the next one.
@@ -291,8 +298,10 @@ impl Run {
 
     fn take_through(&mut self, stage: Stage, time: Duration, limits: &Limits, mutation: Option<Mutation>) {
         let now = self.task.explore_to(stage, time, limits, mutation);
-        if now.limit == Some(Limit::Steps) && !self.unfollowed.contains(&stage.search) {
-            self.unfollowed.push(stage.search);
+        if let Some(limit @ (Limit::Steps | Limit::Capacity)) = now.limit
+            && self.lacks(stage.search).is_none()
+        {
+            self.unfollowed.push((stage.search, limit));
         }
         // What was seen in an earlier stage is not less when this one was cut off sooner.
         if now.is_settled() || now.size().0 >= self.explored.size().0 {
@@ -301,8 +310,8 @@ impl Run {
             self.explored.limit = now.limit;
         }
         // States would be fewer, if they could be followed.
-        if self.explored.limit == Some(Limit::Memory) && self.unfollowed.contains(&Search::States) {
-            self.explored.limit = Some(Limit::Steps);
+        if self.explored.limit == Some(Limit::Memory) {
+            self.explored.limit = self.lacks(Search::States).or(self.explored.limit);
         }
     }
 }
@@ -316,6 +325,8 @@ pub enum Limit {
     Memory,
     /// A thread takes more steps than are followed, or one that the search does not know: no computer changes that.
     Steps,
+    /// The client uses more words, writes of a word, queue nodes or waiters than are followed: no computer changes that either.
+    Capacity,
     /// Ctrl-C, or SIGTERM.
     Interrupt,
 }
@@ -328,6 +339,7 @@ impl Limit {
             Self::Time => "time",
             Self::Memory => "states",
             Self::Steps => "steps",
+            Self::Capacity => "capacity",
             Self::Interrupt => "interrupt",
         }
     }
@@ -339,6 +351,7 @@ impl Limit {
             Self::Time => "incomplete: time",
             Self::Memory => "incomplete: states",
             Self::Steps => "incomplete: steps of a thread",
+            Self::Capacity => "incomplete: the checker's capacity",
             Self::Interrupt => "interrupted",
         }
     }
@@ -485,6 +498,9 @@ pub fn tasks(lock: &'static Lock, options: &Options) -> Vec<Task> {
 }
 
 fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
+    if client == Client::Alone {
+        return vec![(1, options.acquisitions.unwrap_or(2))];
+    }
     if let Some(threads) = client.threads() {
         return vec![(threads, 1)];
     }
@@ -495,7 +511,6 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
         (Client::Of(ClientKind::Exclusive), Model::Ra) => vec![(3, 1), (2, 2)],
         (Client::Of(ClientKind::Exclusive), _) => vec![(3, 2)],
         (Client::Of(ClientKind::Nested), _) => vec![(2, 2)],
-        (Client::Alone, _) => vec![(1, 2)],
         // A holder that comes back twice, and a waiter that has slept meanwhile.
         (Client::Of(ClientKind::Promised | ClientKind::PromisedShared), _) => vec![(2, 2)],
         // Two writers, so that one of them is woken in the place of a reader.
@@ -572,6 +587,40 @@ mod tests {
         );
         assert_eq!(verdicts.len(), 6);
         assert!(verdicts.iter().all(Verdict::is_verified), "small clients of a small lock are complete");
+    }
+
+    /// Each of two threads takes the smallest exploration that is left, when it is free.
+    #[test]
+    fn explorations_are_begun_in_the_order_of_their_sizes() {
+        let lock = locks::catalogue::find("tas").expect("a lock");
+        let tasks = tasks(lock, &Options { model: vec![Model::Sc], ..Options::of_everything() });
+        let size = |shape: Shape| shape.threads * shape.acquisitions as usize;
+        let begun = std::sync::Mutex::new(Vec::new());
+        let both = std::sync::Barrier::new(2);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
+        pool.install(|| {
+            judge_all(&tasks, &Limits::new(Duration::from_millis(300)), None, &|progress| {
+                let mut begun_so_far = begun.lock().expect("not poisoned");
+                begun_so_far.push(size(progress.task.shape));
+                let is_first = begun_so_far.len() <= 2;
+                drop(begun_so_far);
+                if is_first {
+                    both.wait();
+                }
+            })
+        });
+        let mut sizes = tasks.iter().map(|task| size(task.shape)).collect::<Vec<_>>();
+        sizes.sort_unstable();
+        assert!(sizes[sizes.len() / 2] > 2, "there are larger ones");
+        let begun = begun.into_inner().expect("not poisoned");
+        assert_eq!(begun[..2], [2, 2], "{begun:?}");
+    }
+
+    #[test]
+    fn alone_has_one_thread_whichever_number_is_asked_for() {
+        let options = Options { threads: Some(3), acquisitions: Some(1), ..Options::of_everything() };
+        assert_eq!(sizes(Client::Alone, Model::Sc, &options), [(1, 1)]);
+        assert_eq!(sizes(Client::Alone, Model::Sc, &Options::of_everything()), [(1, 2)]);
     }
 
     #[test]

@@ -57,6 +57,22 @@ pub(super) fn of_locks(accesses: impl IntoIterator<Item = Accessed>) -> Vec<Site
     (0..all.len()).map(site).collect()
 }
 
+/// Whether all accesses are known that may share the name of this one but for its number, as far as the source shows: it has no
+/// more calls of the operation in that function.
+pub(super) fn are_all_known(sites: &[Site], site: &Site) -> bool {
+    let Some(text) = text_of(site.access.site.file(), source::PLACE) else { return false };
+    let plain = |site: &Site| site.name.split('#').next().unwrap_or_default().to_owned();
+    let file = site.access.site.file();
+    let known = sites.iter().filter(|one| plain(one) == plain(site) && one.access.site.file() == file);
+    // One call may have several orderings.
+    let known = known.map(|one| place(&one.access)).collect::<std::collections::BTreeSet<_>>();
+    let call = format!(".{}(", site.access.operation.name());
+    let function = function_at(text, site.access.site.line());
+    let lines = text.lines().zip(1..).filter(|&(line, _)| line.contains(&call));
+    let here = lines.filter(|&(_, number)| function_at(text, number) == function);
+    known.len() == here.map(|(line, _)| line.matches(&call).count()).sum::<usize>()
+}
+
 /// Where an access stands, as tables of counterexamples show it.
 pub(super) fn place(access: &Accessed) -> String {
     let file = Path::new(access.site.file()).file_name().unwrap_or_default().to_string_lossy();
@@ -151,6 +167,22 @@ mod tests {
         for file in elsewhere {
             assert!(text_of(file, "crates/locks/src/source.rs").is_none(), "{file}");
         }
+    }
+
+    #[test]
+    fn all_accesses_of_a_name_are_known_when_the_source_has_no_more() {
+        let lock = locks::catalogue::find("k42").expect("a lock");
+        let shape = workloads::client::Shape { threads: 2, acquisitions: 2 };
+        let client = super::super::clients::Client::Of(workloads::client::ClientKind::Exclusive);
+        let task = super::super::plan::Task { lock, client, shape, model: checker::Model::Sc };
+        let noting =
+            checker::Exploration { note_accesses: true, ..checker::Exploration::of(checker::Model::Sc) };
+        let sites = of_locks(task.explore(&noting).accesses);
+        let numbered = sites.iter().position(|site| site.name.ends_with("#2")).expect("a second one");
+        let first = sites[numbered].name.trim_end_matches("#2");
+        let few = sites.iter().filter(|site| site.name != first).cloned().collect::<Vec<_>>();
+        assert!(are_all_known(&sites, &sites[numbered]));
+        assert!(!are_all_known(&few, &sites[numbered]), "{first}");
     }
 
     #[test]

@@ -65,7 +65,7 @@ fn cells(lock: &str, share: &Share, tally: Option<Tally>) -> Vec<Cell> {
         count(share.wrong),
         count(share.by_time + share.not_begun),
         count(share.by_states),
-        count(share.by_steps),
+        count(share.by_steps + share.by_capacity),
     ];
     if let Some(tally) = tally {
         cells.extend(tally.shares().map(Cell::from));

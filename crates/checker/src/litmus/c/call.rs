@@ -67,8 +67,11 @@ impl<'t> Thread<'_, 't> {
                 let order = (Ordering::Relaxed, false);
                 self.modify(address, Update::With(Operator::Add), by, order, function.at).map(|_| None)
             }
-            "atomic_compare_exchange_strong" | "atomic_compare_exchange_weak" => {
-                self.compare_exchange(tokens, explicit, function.at).map(Some)
+            "atomic_compare_exchange_strong" => {
+                self.compare_exchange(tokens, explicit, false, function.at).map(Some)
+            }
+            "atomic_compare_exchange_weak" => {
+                self.compare_exchange(tokens, explicit, true, function.at).map(Some)
             }
             _ => self.read_modify_write(function, stem, explicit, tokens).map(Some),
         }
@@ -116,39 +119,34 @@ impl<'t> Thread<'_, 't> {
             let order = kernel_order(stem.strip_prefix(name)?)?;
             Some((name.contains("cmpxchg"), order))
         });
-        let update = match stem {
-            "atomic_exchange" => Some(Update::Exchange),
-            "atomic_fetch_add" => Some(Update::With(Operator::Add)),
-            "atomic_fetch_sub" => Some(Update::With(Operator::Subtract)),
-            "atomic_fetch_and" => Some(Update::With(Operator::And)),
-            "atomic_fetch_or" => Some(Update::With(Operator::Or)),
-            "atomic_fetch_xor" => Some(Update::With(Operator::Xor)),
-            _ => None,
+        // None for a compare-and-exchange, which has another value still to be read.
+        let update = match (kernel, stem) {
+            (Some((true, _)), _) => None,
+            (Some((false, _)), _) | (None, "atomic_exchange") => Some(Update::Exchange),
+            (None, "atomic_fetch_add") => Some(Update::With(Operator::Add)),
+            (None, "atomic_fetch_sub") => Some(Update::With(Operator::Subtract)),
+            (None, "atomic_fetch_and") => Some(Update::With(Operator::And)),
+            (None, "atomic_fetch_or") => Some(Update::With(Operator::Or)),
+            (None, "atomic_fetch_xor") => Some(Update::With(Operator::Xor)),
+            (None, _) => {
+                let message = format!("the function `{}` is not supported", function.text);
+                return Err(ParseError::unsupported(function.at, message));
+            }
         };
-        let unknown = || {
-            let message = format!("the function `{}` is not supported", function.text);
-            Err(ParseError::unsupported(function.at, message))
-        };
-        if kernel.is_none() && update.is_none() {
-            return unknown();
-        }
         let address = self.address(tokens)?;
         tokens.expect(",")?;
         let value = self.expression(tokens)?.value;
-        match (kernel, update) {
-            (Some((false, order)), _) => self.modify(address, Update::Exchange, value, order, function.at),
-            (Some((true, order)), _) => {
-                tokens.expect(",")?;
-                let new = self.expression(tokens)?.value;
-                let update = Update::CompareExchange { expected: value, failure: Ordering::Relaxed };
-                self.modify(address, update, new, order, function.at)
-            }
-            (None, Some(update)) => {
-                let order = (argument(tokens, explicit)?, false);
-                self.modify(address, update, value, order, function.at)
-            }
-            (None, None) => unknown(),
-        }
+        let order = match kernel {
+            Some((_, order)) => order,
+            None => (argument(tokens, explicit)?, false),
+        };
+        let Some(update) = update else {
+            tokens.expect(",")?;
+            let new = self.expression(tokens)?.value;
+            let update = Update::CompareExchange { expected: value, failure: Ordering::Relaxed };
+            return self.modify(address, update, new, order, function.at);
+        };
+        self.modify(address, update, value, order, function.at)
     }
 
     /// A read-modify-write; gives what it found.
@@ -172,11 +170,13 @@ impl<'t> Thread<'_, 't> {
         Ok(Expression::Register(found))
     }
 
-    /// The expected value lies in a local or a location, which gets what was found when that is another.
+    /// The expected value lies in a local or a location, which gets what was found when the exchange fails. A weak one may fail
+    /// whatever it finds: then it is a load with the order of a failure.
     fn compare_exchange(
         &mut self,
         tokens: &mut Tokens<'t>,
         explicit: bool,
+        is_weak: bool,
         at: At,
     ) -> Result<Expression, ParseError> {
         let address = self.address(tokens)?;
@@ -199,13 +199,35 @@ impl<'t> Thread<'_, 't> {
         let wrote = self.builder.fresh_register(self.thread);
         let update = Update::CompareExchange { expected, failure };
         let width = Width::Long;
+        let failed =
+            if is_weak { Some(self.fail((found, wrote), address.clone(), failure, at)?) } else { None };
         let step =
             Step::ReadModifyWrite { found, wrote: Some(wrote), address, update, value, width, ordering };
         self.push(step, at)?;
         let done = self.jump(Expression::Register(wrote), at)?;
+        self.land(failed.as_slice());
         self.write(holder, Expression::Register(found), at)?;
         self.land(&[done]);
         Ok(Expression::Register(wrote))
+    }
+
+    /// Lets a weak compare-and-exchange fail, or goes on to the exchange; gives the jump to where it has failed.
+    fn fail(
+        &mut self,
+        (found, wrote): (usize, usize),
+        address: Expression,
+        failure: Ordering,
+        at: At,
+    ) -> Result<usize, ParseError> {
+        let choice = self.builder.fresh_register(self.thread);
+        self.push(Step::Choose { register: choice }, at)?;
+        let goes_on = self.jump_unless(Expression::Register(choice), at)?;
+        let load = Step::Load { register: found, address, width: Width::Long, ordering: Some(failure) };
+        self.push(load, at)?;
+        self.push(Step::Set { register: wrote, value: Expression::Constant(0) }, at)?;
+        let failed = self.jump(Expression::Constant(1), at)?;
+        self.land(&[goes_on]);
+        Ok(failed)
     }
 
     /// An argument that is an address: `x`, `&x`, `(x)`, `x + 1`, and in the kernel's macros `*x` and `x[1]`.

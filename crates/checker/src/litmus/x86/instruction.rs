@@ -291,9 +291,7 @@ impl<'c, 'a> Instruction<'c, 'a> {
             Ok(value) => value,
             Err(number) => self.value(number, self.width)?,
         };
-        let old = self.fetch(operator, &value)?;
-        drop(old);
-        Ok(())
+        self.fetch(operator, &value).map(drop)
     }
 
     /// Joins the first operand with the value and sets the flags; gives what was there.

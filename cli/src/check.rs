@@ -179,7 +179,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "transactions are explored under sc, tso and pso, not under ra"
     );
     ensure_usage!(!tasks.is_empty(), "the lock cannot do what this client does");
-    let all = judge(&locks, &tasks, args, mutation);
+    let all = judge(&locks, &tasks, args, mutation, started);
     let cut_short = interrupt::came();
     // Before anything is printed: standard output may be a full disk, which ends the command.
     let pages = write_pages(output, summary, &all, &options, started.elapsed());
@@ -229,8 +229,8 @@ fn judge(
     tasks: &[Task],
     args: &Args,
     mutation: Option<Mutation>,
+    started: Instant,
 ) -> Vec<CheckedLock> {
-    let started = Instant::now();
     interrupt::keep();
     let bar = progress::bar(0, "{elapsed}  {wide_msg}");
     bar.enable_steady_tick(Duration::from_millis(200));

@@ -136,12 +136,12 @@ impl Findings {
 
     /// Whether a lock was wrong, or nothing that was asked for could be measured.
     pub fn has_failed(&self) -> bool {
-        let rows = |part: &Part| part.table.json().as_array().cloned().unwrap_or_default();
-        let rows: Vec<_> = self.parts.iter().flat_map(rows).collect();
-        let failure = |row: &serde_json::Value| row["failure"].as_str().map(str::to_owned);
-        let failures: Vec<String> = rows.iter().filter_map(failure).collect();
-        failures.iter().any(|failure| failure.starts_with(WRONG))
-            || !rows.is_empty() && failures.len() == rows.len()
+        self.parts.iter().any(|part| {
+            let rows = part.table.json().as_array().cloned().unwrap_or_default();
+            let failures: Vec<&str> = rows.iter().filter_map(|row| row["failure"].as_str()).collect();
+            let is_wrong = failures.iter().any(|failure| failure.starts_with(WRONG));
+            is_wrong || !rows.is_empty() && failures.len() == rows.len()
+        })
     }
 
     /// An SVG document.

@@ -9,8 +9,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use serde::{Serialize, de::DeserializeOwned};
+use std::any::Any;
 use std::io::{self, PipeReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use workloads::client::Wrong;
 
@@ -68,18 +70,25 @@ fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() 
     }
 }
 
+/// What the first panic of a child says.
+static FIRST_PANIC: OnceLock<String> = OnceLock::new();
+
+/// What a panic says.
+fn said(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref().copied());
+    text.unwrap_or("it does not say why").to_owned()
+}
+
 /// The child: runs the body, writes what it gave and ends without running anything of the parent's.
 fn answer<T: Serialize>(mut writer: io::PipeWriter, body: impl FnOnce() -> T) -> ! {
     // When the parent is killed, no process is left to end a lock that spins for ever.
     let _ = die_with_parent();
-    // What it says is a part of the row.
-    std::panic::set_hook(Box::new(|_| {}));
+    // What the first one says is a part of the row: a thread's panic ends the run with another one, which does not know why.
+    std::panic::set_hook(Box::new(|panic| drop(FIRST_PANIC.set(said(panic.payload())))));
     let given = catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(&Ok::<T, String>(body()))));
     let given = given.unwrap_or_else(|panic| {
-        let why = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref().copied());
-        let why: Result<T, String> =
-            Err(format!("its run panicked: {}", why.unwrap_or("it does not say why")));
-        serde_json::to_vec(&why)
+        let why = FIRST_PANIC.get_or_init(|| said(&*panic));
+        serde_json::to_vec(&Err::<T, String>(format!("its run panicked: {why}")))
     });
     let code = match given {
         Ok(bytes) if writer.write_all(&bytes).is_ok() => 0,
@@ -157,8 +166,11 @@ mod tests {
         // SAFETY: no pointers are passed.
         let died = within(LONG, || unsafe { libc::raise(libc::SIGKILL) });
         assert_eq!(died, Err("its run was ended by signal 9".into()));
-        let panicked = within::<()>(LONG, || panic!("cannot start thread 7"));
-        assert_eq!(panicked, Err("its run panicked: cannot start thread 7".into()));
+        let panicked = within::<()>(LONG, || {
+            let _ = catch_unwind(|| panic!("the lock does not exclude"));
+            panic!("thread 1 of the run panicked")
+        });
+        assert_eq!(panicked, Err("its run panicked: the lock does not exclude".into()));
         let wrong = measured::<u32>(LONG, || Some(Err(Wrong::NotAlone { thread: 3 })));
         assert!(wrong.unwrap().unwrap_err().starts_with("wrong result: thread 3"));
         assert_eq!(measured::<u32>(LONG, || None), None);

@@ -465,9 +465,11 @@ impl Shares {
 /// The share of the lock of this name, else the greatest of those that the site covers: that one saturates first.
 fn held_share(table: &LockTable, site: &str) -> Option<f64> {
     let wanted = Site::parse(Site::without_number(site).as_bytes());
-    let named = table.rows.iter().find(|row| row.name == site).and_then(|row| row.share);
+    if let Some(named) = table.rows.iter().find(|row| row.name == site) {
+        return named.share;
+    }
     let covered = table.rows.iter().filter(|row| wanted.covers(&Site::parse(row.site.as_bytes())));
-    named.or_else(|| covered.filter_map(|row| row.share).max_by(f64::total_cmp))
+    covered.filter_map(|row| row.share).max_by(f64::total_cmp)
 }
 
 fn says_threads(command: &[OsString]) -> bool {

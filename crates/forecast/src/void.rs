@@ -142,12 +142,12 @@ impl LeftOut {
         let left = &header.untouched;
         let objects = in_words(left)?;
         let found = |why: String| Some(Self { objects, count: left.total(), why });
-        if profiled::by_cost(table).is_empty() {
-            return found("no other lock was acquired".into());
-        }
         // One thread waits for no other; a process may wait for another one.
         if header.threads <= 1 && left.process_shared == 0 {
             return None;
+        }
+        if profiled::by_cost(table).is_empty() {
+            return found("no other lock was acquired".into());
         }
         if let Some(share) = missed_share(header) {
             return found(format!(
@@ -158,7 +158,7 @@ impl LeftOut {
         let ready_ns = header.cpu_ns + header.queued_ns.unwrap_or(0.0);
         let joins_ns = header.blocked.map_or(0.0, |blocked| blocked.joins_ns);
         let is_busy = ready_ns > BUSY * (header.threads_ns() - joins_ns);
-        if is_loss_unexplained && is_busy {
+        if is_loss_unexplained && is_busy && header.threads > 1 {
             return found("its threads were busy for less work than the recorded locks explain".into());
         }
         None
@@ -185,7 +185,9 @@ impl LeftOut {
 fn missed_share(header: &TableHeader) -> Option<f64> {
     let waited_ns = (header.concurrency * header.elapsed_ns - header.cpu_ns).max(0.0);
     let ready_ns = header.cpu_ns + header.queued_ns.unwrap_or(0.0);
-    let missed_ns = header.blocked.map_or(0.0, |blocked| blocked.missed_ns());
+    // What no look has seen tells of nothing.
+    let blocked = header.blocked.filter(|blocked| !blocked.is_mostly_unknown());
+    let missed_ns = blocked.map_or(0.0, |blocked| blocked.missed_ns());
     let share = missed_ns / (ready_ns + waited_ns + missed_ns).max(1.0);
     (share > MISSED && missed_ns > waited_ns).then_some(share)
 }

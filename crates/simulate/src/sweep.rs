@@ -214,7 +214,7 @@ impl SimulatedRun {
             "cores": self.cores,
             "seed": self.seed,
             "threads": self.run.counts.len(),
-            "operations": self.run.operations(),
+            "operations": self.operations(),
             "acquisitions": self.run.acquisitions(),
             "elapsed_ns": self.run.elapsed_ns,
             "operations_per_second": self.throughput(),

@@ -60,9 +60,9 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Whether it passes time, or goes on with that when it has a core again.
-    pub(crate) fn passes_time(&self) -> bool {
-        self.delay_ends != Time::MAX || self.delay_left > 0
+    /// What is left of the time that it passes now, or goes on to pass when it has a core again.
+    pub(crate) fn delay_left_at(&self, now: Time) -> Time {
+        if self.delay_ends == Time::MAX { self.delay_left } else { self.delay_ends.saturating_sub(now) }
     }
 }
 

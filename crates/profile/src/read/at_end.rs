@@ -93,7 +93,9 @@ impl<'p> Ends<'p> {
     /// killed tells no end: a thread of it ends when the launcher does not see it any more, and the first process with the recording.
     pub(super) fn lasted_ns(&self, section: &Section, thread: &ThreadValues, since: u64) -> f64 {
         let process = &section.process;
-        let told = Some(process.clock_last_ticks).filter(|&ticks| ticks != 0);
+        // In a profile of an interval the end of all that have told none is the interval's.
+        let of_all = self.profile.header.clock_last_ticks;
+        let told = Some(process.clock_last_ticks).filter(|&ticks| ticks != 0 && ticks != of_all);
         let end = told.or_else(|| self.replaced.get(&section.number).copied());
         let lasted_ns = |end: u64| end.saturating_sub(since) as f64 * self.ns_per_tick;
         match end {
@@ -104,7 +106,7 @@ impl<'p> Ends<'p> {
                     self.profile.sections.first().is_some_and(|first| first.process.pid == process.pid);
                 let unseen_ns = self.unseen_ns.get(&(process.pid, thread.tid)).copied();
                 let early_ns = if is_first { 0.0 } else { unseen_ns.unwrap_or(f64::INFINITY) };
-                (lasted_ns(self.profile.header.clock_last_ticks) - early_ns).max(0.0)
+                (lasted_ns(of_all) - early_ns).max(0.0)
             }
         }
     }

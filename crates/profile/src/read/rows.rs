@@ -385,7 +385,8 @@ pub(super) fn relate(row: &mut LockRow, header: &TableHeader) {
     row.acquisitions_per_operation = Some(if operations > 0.0 { acquisitions / operations } else { 0.0 });
     let hold = row.exclusive.hold().and(&row.shared.hold());
     row.critical_section_ns = Some(hold.mean_ns().unwrap_or(0.0));
-    let unknown = row.exclusive.held_unknown() || row.shared.held_unknown();
+    // What is timed of one side tells more than nothing of the few of the other.
+    let unknown = (row.exclusive.held_unknown() || row.shared.held_unknown()) && hold.mean_ns().is_none();
     row.share = (!unknown).then(|| row.share_of(row.held_ns()));
 }
 
@@ -457,6 +458,10 @@ fn image_numbers(profile: &Profile) -> HashMap<u64, u64> {
     let mut of_process: HashMap<u64, u64> = HashMap::new();
     let number = |section: &Section| {
         let count = of_process.entry(section.process.pid).or_default();
+        // A child that touched no lock before it executed another program is no image of its own.
+        if section.process.parent_section != 0 && section.pairs.is_empty() && !section.is_watched() {
+            return (section.number, (*count).max(1));
+        }
         // One that is watched beside a recorder is that one's image.
         *count = if section.is_watched() { (*count).max(1) } else { *count + 1 };
         (section.number, *count)

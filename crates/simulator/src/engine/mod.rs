@@ -95,8 +95,6 @@ struct Thread {
     stage: Stage,
     /// How much of the pause between two polls is left.
     pause_left: Time,
-    /// How often it has passed time to its end on a core that threads share.
-    passes: u64,
     condition: Option<Condition>,
     /// The transaction that it is in, or was in last.
     transaction: Option<Box<Attempt>>,
@@ -116,17 +114,7 @@ struct Progress {
     busy_until: Time,
     /// What was awaited when there had been too many events for the first time: there is a livelock only if nothing is done after it
     /// either.
-    awaited: Option<Awaited>,
-    /// When it was last awaited still.
-    awaited_at: Time,
-}
-
-/// Time that threads were passing.
-struct Awaited {
-    /// It ends then, unless one of them loses its core.
-    until: Time,
-    /// Those that shared cores, by number, each with its [`passes`](Thread::passes).
-    passing: Vec<(u32, u64)>,
+    awaited: Option<Time>,
 }
 
 impl Progress {
@@ -182,7 +170,6 @@ impl Engine {
                 unproductive_events: 0,
                 busy_until: 0,
                 awaited: None,
-                awaited_at: 0,
             },
             interrupts: Interrupts::new(hardware.cores(), options.seed),
             transactions: TransactionCounts::default(),
@@ -494,33 +481,25 @@ impl Engine {
     /// How long it takes until every thread that has not ended, the holder of a lock among them, has had its core [`TURNS`] times; nothing where
     /// each has a core of its own.
     fn turns_of_all(&self) -> Time {
+        TURNS * self.most_others() * (self.hardware.time_slice + self.hardware.tick)
+    }
+
+    /// With how many others a thread that has not ended shares its core at most.
+    fn most_others(&self) -> u64 {
         let mut on_core = vec![0_u64; self.hardware.cores()];
         (0..self.threads.len() as u32).for_each(|thread| {
             let thread = self.scheduler.thread(thread);
             on_core[thread.core as usize] += u64::from(thread.activity != Activity::Done);
         });
-        let others = on_core.into_iter().max().unwrap_or(0).saturating_sub(1);
-        TURNS * others * (self.hardware.time_slice + self.hardware.tick)
+        on_core.into_iter().max().unwrap_or(0).saturating_sub(1)
     }
 
-    /// The time that threads pass now.
-    fn to_await(&self) -> Awaited {
-        let threads = self.scheduler.threads().iter().zip(&self.threads).zip(0..);
-        let passing = threads.filter(|((scheduled, _), _)| scheduled.passes_time());
-        Awaited {
-            until: self.progress.busy_until,
-            passing: passing.map(|((_, thread), number)| (number, thread.passes)).collect(),
-        }
-    }
-
-    /// Whether some of what was to be awaited is not over: a thread that lost its core in it goes on later.
-    fn awaits(&self) -> bool {
-        let still = |&(number, passes): &(u32, u64)| {
-            let is_done = self.scheduler.thread(number).activity == Activity::Done;
-            !is_done && self.threads[number as usize].passes == passes
-        };
-        let awaited = self.progress.awaited.as_ref();
-        awaited.is_some_and(|awaited| self.clock.now <= awaited.until || awaited.passing.iter().any(still))
+    /// When what threads pass time with now is over, also where each shares its core with others meanwhile.
+    fn busy_until(&self) -> Time {
+        let threads = self.scheduler.threads();
+        let left = threads.iter().map(|thread| thread.delay_left_at(self.clock.now)).max().unwrap_or(0);
+        let turns = 2 * (1 + self.most_others());
+        self.progress.busy_until.max(self.clock.now.saturating_add(turns.saturating_mul(left)))
     }
 
     /// # Safety
@@ -539,14 +518,10 @@ impl Engine {
                 if this.progress.unproductive_events > this.options.livelock_events {
                     let events = this.options.livelock_events;
                     let now = this.clock.now;
-                    if this.progress.awaited.is_none() {
-                        this.progress.awaited = Some(this.to_await());
-                    }
-                    if this.awaits() {
-                        this.progress.awaited_at = now;
-                    }
-                    let since = this.progress.productive_at.max(this.progress.awaited_at);
-                    if now.saturating_sub(since) >= this.turns_of_all() && !this.awaits() {
+                    let busy_until = this.busy_until();
+                    let awaited = *this.progress.awaited.get_or_insert(busy_until);
+                    let since = this.progress.productive_at.max(awaited);
+                    if now > awaited && now.saturating_sub(since) >= this.turns_of_all() {
                         return Err(Failure::Stopped(this.stopped(Reason::Livelock { events })));
                     }
                     this.progress.unproductive_events = 0;
@@ -713,7 +688,6 @@ impl Thread {
             counted_for: NOBODY,
             stage: Stage::Own,
             pause_left: 0,
-            passes: 0,
             condition: None,
             transaction: None,
         }

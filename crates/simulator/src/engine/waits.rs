@@ -31,8 +31,6 @@ pub(crate) unsafe fn pass(engine: *mut Engine, mut time: Time) {
             suspend(engine);
             time = (*engine).scheduler.thread(current).delay_left;
             if time == 0 {
-                let this = &mut *engine;
-                this.threads[current as usize].passes += 1;
                 return;
             }
         }

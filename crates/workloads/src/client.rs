@@ -38,7 +38,9 @@ use machine::{Home, Machine, Placed, Plan, Run, Word};
 use leaving::{all_leave, called_off, called_off_each_way, deadline, given_up, mixed, with_deadlines};
 use object::{Attempts, ClientObject, End, Inside, add_up, ends_free, ends_shared, ends_tried};
 use several::{many, nesting, passing_on};
-use shared::{full, meeting, readers_leave, sharing, tried_shared, writers_leave};
+use shared::{
+    full, meeting, meeting_left, readers_leave, sharing, tried_shared, writer_leaves_writer, writers_leave,
+};
 
 /// How big a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -213,8 +215,8 @@ impl<M: Machine> Visitor<M> for Chosen {
 
     fn shared<L: DowngradeLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output {
         if self.kind == ClientKind::Full && lock.bounds_readers {
-            let waits = |lock: &L, _| {
-                lock.acquire_shared(false);
+            let waits = |lock: &L, turn: usize| {
+                lock.acquire_shared(turn.is_multiple_of(4));
                 true
             };
             return Some(full::<L, M>(self.shape, waits));
@@ -227,6 +229,9 @@ impl<M: Machine> Visitor<M> for Chosen {
             ClientKind::ReadersLeave => Some(readers_leave::<L, M, false>(self.shape)),
             ClientKind::PreferredLeave => Some(readers_leave::<L, M, true>(self.shape)),
             ClientKind::WritersLeave => Some(writers_leave::<L, M>(self.shape)),
+            ClientKind::WriterLeavesWriter => Some(writer_leaves_writer::<L, M>(self.shape)),
+            ClientKind::MeetingLeft => Some(meeting_left::<L, M>(self.shape)),
+            ClientKind::TimedUpgrade => Some(upgrades::timed_upgrade::<L, M>(self.shape)),
             ClientKind::Full if lock.bounds_readers => {
                 let may_leave = |lock: &L, turn| lock.acquire_shared_or(false, deadline(turn / 2)).is_ok();
                 Some(full::<L, M>(self.shape, may_leave))

@@ -233,6 +233,18 @@ unsafe impl Machine for Checked {
         0
     }
 
+    /// A machine whose waiters sleep wakes by the value that is promised to end the wait.
+    #[track_caller]
+    fn spin_until_written<W: Word>(
+        word: &W,
+        ordering: Ordering,
+        last: W::Value,
+        mut ready: impl FnMut(W::Value) -> bool,
+    ) -> W::Value {
+        assert!(ready(last), "the write that is said to end a wait does not end it");
+        Self::spin_until(word, ordering, ready)
+    }
+
     #[track_caller]
     fn clock_ns(_clock: Clock) -> u64 {
         session().clock_ns(Site::caller())

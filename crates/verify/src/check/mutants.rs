@@ -155,7 +155,10 @@ fn look(task: &Task, limits: &Limits, accesses: &mut Vec<Accessed>) -> Report {
     };
     let report = task.explore(&exploration);
     // The lock beside the one that is upgraded is judged where it stands alone.
-    if !matches!(task.client, Client::Of(ClientKind::Upgraded | ClientKind::TriedUpgrade)) {
+    if !matches!(
+        task.client,
+        Client::Of(ClientKind::Upgraded | ClientKind::TriedUpgrade | ClientKind::TimedUpgrade)
+    ) {
         accesses.extend(&report.accesses);
     }
     report

@@ -82,7 +82,7 @@ const fn client(
 }
 
 /// All of them.
-pub(super) const CLIENTS: [ObjectClient; 29] = [
+pub(super) const CLIENTS: [ObjectClient; 33] = [
     client("condvar", "notified", 2, waiting::one_is_notified::<Checked>),
     client("condvar", "all-notified", 3, waiting::all_are_notified::<Checked>),
     client("condvar", "times-out", 2, waiting::one_times_out::<Checked>),
@@ -93,8 +93,12 @@ pub(super) const CLIENTS: [ObjectClient; 29] = [
     client("semaphore", "nothing-then-permit", 2, waiting::nothing_then_a_permit::<Checked>),
     client("barrier", "rounds", 2, waiting::two_rounds::<Checked>),
     client("barrier", "pairs", 4, waiting::more_than_the_barrier_is_for::<Checked>),
-    client("once", "once", 2, waiting::once::<Checked>),
+    client("barrier", "three", 3, waiting::all_of_three::<Checked>),
+    client("semaphore", "room-for-one", 2, waiting::room_for_one_permit::<Checked>),
+    client("once", "once", 3, waiting::once::<Checked>),
+    client("once", "panics", 2, waiting::once_panics::<Checked>),
     client("wait-table", "woken", 2, waiting::table_wakes::<Checked>),
+    client("wait-table", "one-by-one", 3, waiting::table_wakes_one_by_one::<Checked>),
     client("wait-table", "two-words", 3, waiting::table_wakes_two::<Checked>),
     client("wait-table", "three-wait", 4, waiting::table_of_three::<Checked>),
     client("wait-table", "woken-or-not", 2, waiting::table_waiter_gives_up::<Checked>),

@@ -521,7 +521,8 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
                 ClientKind::Downgraded
                 | ClientKind::DowngradedMeeting
                 | ClientKind::Upgraded
-                | ClientKind::TriedUpgrade,
+                | ClientKind::TriedUpgrade
+                | ClientKind::TimedUpgrade,
             ),
             Model::Sc | Model::Tso | Model::Pso,
         ) => vec![(2, 2)],

@@ -31,8 +31,12 @@ pub enum ClientKind {
     PreferredLeave,
     /// Writers that give up at a deadline while others read and write.
     WritersLeave,
+    /// A writer that gives up at a deadline while another writes and others read.
+    WriterLeavesWriter,
     /// Readers that stay inside until all of them are.
     Meeting,
+    /// The same beside a writer that gives up at a deadline.
+    MeetingLeft,
     /// A lock with so many readers that one more is the last to be let in.
     Full,
     /// A writer that becomes a reader, among writers and readers.
@@ -43,6 +47,8 @@ pub enum ClientKind {
     Upgraded,
     /// The same with attempts that may fail, and with a second upgradable reader.
     TriedUpgrade,
+    /// The same with attempts that give up at a deadline, with a writer and a reader.
+    TimedUpgrade,
     /// Three locks held at once, released in another order.
     Nested,
     /// A thread that already holds as many locks as its pool has named nodes, among others that do not.
@@ -61,7 +67,7 @@ pub enum ClientKind {
 
 impl ClientKind {
     /// Every kind.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 29] = [
         Self::Exclusive,
         Self::Tried,
         Self::Timed,
@@ -75,12 +81,15 @@ impl ClientKind {
         Self::ReadersLeave,
         Self::PreferredLeave,
         Self::WritersLeave,
+        Self::WriterLeavesWriter,
         Self::Meeting,
+        Self::MeetingLeft,
         Self::Full,
         Self::Downgraded,
         Self::DowngradedMeeting,
         Self::Upgraded,
         Self::TriedUpgrade,
+        Self::TimedUpgrade,
         Self::Nested,
         Self::Many,
         Self::PassedOn,
@@ -107,12 +116,15 @@ impl ClientKind {
             Self::ReadersLeave => "readers-leave",
             Self::PreferredLeave => "preferred-leave",
             Self::WritersLeave => "writers-leave",
+            Self::WriterLeavesWriter => "writer-leaves-writer",
             Self::Meeting => "meeting",
+            Self::MeetingLeft => "meeting-left",
             Self::Full => "full",
             Self::Downgraded => "downgraded",
             Self::DowngradedMeeting => "downgraded-meeting",
             Self::Upgraded => "upgraded",
             Self::TriedUpgrade => "tried-upgrade",
+            Self::TimedUpgrade => "timed-upgrade",
             Self::Nested => "nested",
             Self::Many => "many",
             Self::PassedOn => "passed-on",
@@ -143,7 +155,12 @@ impl ClientKind {
             | Self::Mixed => lock.timed,
             Self::Shared | Self::TriedShared | Self::Meeting => lock.shared,
             Self::Downgraded | Self::DowngradedMeeting | Self::Upgraded | Self::TriedUpgrade => lock.shared,
-            Self::ReadersLeave | Self::PreferredLeave | Self::WritersLeave => lock.shared && lock.timed,
+            Self::ReadersLeave
+            | Self::PreferredLeave
+            | Self::WritersLeave
+            | Self::WriterLeavesWriter
+            | Self::MeetingLeft
+            | Self::TimedUpgrade => lock.shared && lock.timed,
             Self::Full => lock.bounds_readers,
             Self::Wrapping => lock.wraps,
         }

@@ -35,8 +35,10 @@ pub(super) fn ends_tried<L: TryLock<M>, M: Machine>(lock: &L) -> Result<(), Wron
     ends_free(lock)
 }
 
-/// The same for both sides; two readers are let in, and a writer only without them.
+/// The same for both sides; two readers are let in, and a writer only without them. A writer comes first, who leaves nothing of sleeping
+/// readers either.
 pub(super) fn ends_shared<L: RawRwLock<M> + TryLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong> {
+    ends_free(lock)?;
     if !(lock.try_acquire_shared(false) && lock.try_acquire_shared(false)) {
         return Err(Wrong::NotFree { shared: true });
     }

@@ -109,13 +109,46 @@ pub(super) fn readers_leave<L: TimedRwLock<M>, M: Machine, const READS_ALREADY: 
 
 /// A writer that may give up between readers, who must not wait for it then.
 pub(super) fn writers_leave<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
-    let may_leave: Turn<L, M> = |turn, guarded, inside| {
-        if guarded.attempt(|lock| lock.acquire_or(deadline(turn / 3)).is_ok()) {
-            inside.touch(guarded);
-            guarded.release();
+    by_turns::<L, M, 3>(shape, ends_shared, [reads, writes_or_leaves, reads])
+}
+
+/// The same with a reader and another writer, for whom nothing of the one that left may be in the way.
+pub(super) fn writer_leaves_writer<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    by_turns::<L, M, 3>(shape, ends_shared, [reads, writes_or_leaves, writes])
+}
+
+/// Readers stay inside until all of them are, beside a writer that gives up: one that came behind it must not go on waiting.
+pub(super) fn meeting_left<L: TimedRwLock<M>, M: Machine>(shape: Shape) -> Result<Run, Wrong> {
+    let guarded = [ClientObject::<L, M>::placed()];
+    let object = &guarded[0];
+    let met = &words::<M>(1)[0];
+    let readers = shape.threads as u32 - 1;
+    add_up(shape, &guarded, ends_shared, |thread| {
+        let mut inside = Inside::default();
+        for round in 1..=shape.acquisitions {
+            if thread == 1 {
+                writes_or_leaves(1, object, &mut inside);
+                continue;
+            }
+            object.acquire_shared(false);
+            inside.look(object);
+            met.fetch_add(1, Relaxed);
+            M::spin_until(&**met, Relaxed, |met| met >= readers * round);
+            object.release_shared();
         }
-    };
-    by_turns::<L, M, 3>(shape, ends_shared, [reads, may_leave, reads])
+        inside
+    })
+}
+
+fn writes_or_leaves<L: TimedRwLock<M>, M: Machine>(
+    turn: usize,
+    guarded: &ClientObject<L, M>,
+    inside: &mut Inside,
+) {
+    if guarded.attempt(|lock| lock.acquire_or(deadline(turn / 3)).is_ok()) {
+        inside.touch(guarded);
+        guarded.release();
+    }
 }
 
 /// Readers stay inside until all of them are, which a lock that lets them in one at a time never sees. With three

@@ -1,10 +1,13 @@
 //! Clients of reader-writer locks whose holders change sides: a writer that becomes a reader, and readers that become the
 //! writer.
 
-use locks::{DowngradeLock, RawRwLock, Tas, TryLock, Upgradable, UpgradableLock};
+use locks::{
+    DowngradeLock, RawRwLock, Tas, TimedRwLock, TimedUpgradableLock, TryLock, Upgradable, UpgradableLock,
+};
 use machine::Ordering::Relaxed;
 use machine::{Event, Integer, Machine, PlainCell, Run, Word};
 
+use super::leaving::deadline;
 use super::object::{ClientObject, Inside, add_up, ends_shared};
 use super::shared::{Turn, by_turns, reads, writes};
 use super::{Shape, Wrong, words};
@@ -133,21 +136,43 @@ pub(super) fn tried_upgrade<L: DowngradeLock<M> + TryLock<M>, M: Machine>(
     shape: Shape,
 ) -> Result<Run, Wrong> {
     let tries: Turn<Gated<L, M>, M> = |_, object, inside| {
-        if !object.attempt_shared(UpgradableLock::try_acquire_upgradable) {
-            return;
-        }
-        let count = object.count.get();
-        // SAFETY: acquired above.
-        let upgraded = object.turned(true, |upgraded| !upgraded, |lock| unsafe { lock.try_upgrade() });
-        inside.disturbed |= object.count.get() != count;
-        if upgraded {
-            inside.touch(object);
-            object.release();
-        } else {
-            M::note(Event::Releasing { lock: object.address(), shared: true });
-            // SAFETY: as it was before.
-            unsafe { object.lock.release_upgradable() };
+        if object.attempt_shared(UpgradableLock::try_acquire_upgradable) {
+            // SAFETY: acquired above.
+            upgrades_or_not(object, inside, |lock| unsafe { lock.try_upgrade() });
         }
     };
     by_turns::<Gated<L, M>, M, 3>(shape, ends_upgradable, [tries, reads, tries])
+}
+
+/// The same with deadlines by one thread, with a reader and a writer there.
+pub(super) fn timed_upgrade<L: DowngradeLock<M> + TimedRwLock<M>, M: Machine>(
+    shape: Shape,
+) -> Result<Run, Wrong> {
+    let may_give_up: Turn<Gated<L, M>, M> = |turn, object, inside| {
+        let timeout = || deadline(turn / 3);
+        if object.attempt_shared(|lock| lock.acquire_upgradable_or(timeout()).is_ok()) {
+            // SAFETY: acquired above.
+            upgrades_or_not(object, inside, |lock| unsafe { lock.upgrade_or(timeout()).is_ok() });
+        }
+    };
+    by_turns::<Gated<L, M>, M, 3>(shape, ends_upgradable, [may_give_up, reads, writes])
+}
+
+/// An upgradable reader attempts to be the writer, and releases what it holds then.
+fn upgrades_or_not<L: DowngradeLock<M> + TryLock<M>, M: Machine>(
+    object: &ClientObject<Gated<L, M>, M>,
+    inside: &mut Inside,
+    attempt: impl FnOnce(&Gated<L, M>) -> bool,
+) {
+    let count = object.count.get();
+    let upgraded = object.turned(true, |upgraded| !upgraded, attempt);
+    inside.disturbed |= object.count.get() != count;
+    if upgraded {
+        inside.touch(object);
+        object.release();
+    } else {
+        M::note(Event::Releasing { lock: object.address(), shared: true });
+        // SAFETY: as it was before.
+        unsafe { object.lock.release_upgradable() };
+    }
 }

@@ -2,9 +2,10 @@
 //!
 //! Each says at the end whether what it finds is right, and gives what is wrong in words.
 
-use locks::{Barrier, Condvar, Futex, Once, Qspin, RawLock, Semaphore, Spacing, WaitTable};
+use locks::{Barrier, Condvar, Futex, Once, RawLock, Semaphore, Spacing, Tas, WaitTable};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Deadline, Home, Integer, Machine, Placed, PlainCell, Plan, Slept, Timeout, Word};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 fn placed<T: Sync, M: Machine>(value: T) -> Placed<T, M> {
     Placed::new(value, Home::FirstTouch)
@@ -218,23 +219,79 @@ pub fn nothing_then_a_permit<M: Machine>() -> Result<(), String> {
     is(0, seats.permits())
 }
 
-/// Both see what one of them has done.
+/// Three use a barrier once: two sleep when the last one comes.
+///
+/// # Errors
+/// What is wrong.
+pub fn all_of_three<M: Machine>() -> Result<(), String> {
+    let (barrier, leaders) = (placed::<_, M>(Barrier::<M>::new(3)), placed::<M::U32, M>(Word::ZERO));
+    M::run(&Plan::threads(3), &|_| {
+        leaders.fetch_add(u32::from(barrier.wait()), Relaxed);
+    });
+    is(1, leaders.load(Relaxed))
+}
+
+/// There is room for one permit more, which two add.
+///
+/// # Errors
+/// What is wrong.
+pub fn room_for_one_permit<M: Machine>() -> Result<(), String> {
+    const MOST: u32 = (1 << 31) - 1;
+    let (seats, added) = (placed::<_, M>(Semaphore::<M>::new(MOST - 1)), placed::<M::U32, M>(Word::ZERO));
+    M::run(&Plan::threads(2), &|_| {
+        added.fetch_add(u32::from(seats.try_release(1)), Relaxed);
+    });
+    is(1, added.load(Relaxed))?;
+    is(MOST, seats.permits())
+}
+
+/// All three see what one of them has done: two sleep meanwhile.
 ///
 /// # Errors
 /// What is wrong.
 pub fn once<M: Machine>() -> Result<(), String> {
     let (once, value) = (placed::<_, M>(Once::<M>::new()), cell::<M>());
-    M::run(&Plan::threads(2), &|_| {
+    M::run(&Plan::threads(3), &|_| {
         once.call_once(|| value.set(value.get() + 1));
         assert_eq!(value.get(), 1);
     });
     is(1, value.get())
 }
 
-type Table<M> = WaitTable<M, Qspin<M>>;
+/// The first that is at it panics, and has done nothing then.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Panics
+/// When a thread goes on before it is done.
+pub fn once_panics<M: Machine>() -> Result<(), String> {
+    struct OnPurpose;
+    let (once, value) = (placed::<_, M>(Once::<M>::new()), cell::<M>());
+    let tries = placed::<M::U32, M>(Word::ZERO);
+    M::run(&Plan::threads(2), &|_| {
+        let attempt = || {
+            once.call_once(|| {
+                if tries.fetch_add(1, Relaxed) == 0 {
+                    resume_unwind(Box::new(OnPurpose));
+                }
+                value.set(value.get() + 1);
+            });
+        };
+        match catch_unwind(AssertUnwindSafe(attempt)) {
+            Ok(()) => assert_eq!(value.get(), 1),
+            Err(why) if why.is::<OnPurpose>() => {}
+            Err(other) => resume_unwind(other),
+        }
+    });
+    is(1, value.get())
+}
+
+/// Its buckets' locks are the simplest that there is: what is checked is the table, and a queue of their own would multiply the states.
+type Table<M> = WaitTable<M, Tas<M>>;
 
 fn table<M: Machine>() -> Table<M> {
-    WaitTable::<M>::with_buckets(1, Spacing::Line, Home::FirstTouch)
+    Table::<M>::with_buckets(1, Spacing::Line, Home::FirstTouch)
 }
 
 /// Waits until the word has this value.
@@ -326,6 +383,28 @@ pub fn table_of_three<M: Machine>() -> Result<(), String> {
             table.wake(table.key(&*word), u32::MAX);
         }
         _ => await_value(&table, &word, 1),
+    });
+    nobody_is_left(&table, &word)
+}
+
+/// Two wait on one word, and are woken one by one.
+///
+/// # Errors
+/// What is wrong.
+///
+/// # Panics
+/// When more are woken than are to be.
+pub fn table_wakes_one_by_one<M: Machine>() -> Result<(), String> {
+    let (table, word) = (table::<M>(), Placed::<_, M>::new(<M::U32 as Word>::ZERO, Home::FirstTouch));
+    M::run(&Plan::threads(3), &|thread| {
+        if thread < 2 {
+            return await_value(&table, &word, 1);
+        }
+        word.store(1, Release);
+        for _ in 0..2 {
+            let woken = table.wake(table.key(&*word), 1);
+            assert!(woken <= 1, "{woken} are woken, and one was to be");
+        }
     });
     nobody_is_left(&table, &word)
 }

@@ -101,6 +101,24 @@ __attribute__((noinline)) static long read_of(Node *node) {
     return value;
 }
 
+// A call here initialises a lock, and takes two others before any other call does: their names are a variable's and a call's.
+static pthread_mutex_t made_count_mutex = PTHREAD_MUTEX_INITIALIZER;
+static long made_count;
+
+__attribute__((noinline)) static Node *make_node(Node *parent) {
+    Node *node = new Node{1, {}};
+    pthread_mutex_init(&node->mutex, nullptr);
+    pthread_mutex_lock(&made_count_mutex);
+    made_count++;
+    pthread_mutex_unlock(&made_count_mutex);
+    pthread_mutex_lock(&parent->mutex);
+    parent->value += node->value;
+    pthread_mutex_unlock(&parent->mutex);
+    add_to(parent);
+    add_to(node);
+    return node;
+}
+
 int main() {
     const int times = 400, accounts_count = 300;
     auto pool = std::make_unique<Pool>();
@@ -108,6 +126,7 @@ int main() {
     std::mutex captured;
     auto node = std::make_unique<Node>(Node{0, PTHREAD_MUTEX_INITIALIZER});
     std::vector<std::unique_ptr<Account>> accounts;
+    std::unique_ptr<Node> made(make_node(node.get()));
     for (int i = 0; i < accounts_count; i++) accounts.push_back(std::make_unique<Account>());
     long table = 0, counted = 0, seen = 0;
 
@@ -156,6 +175,8 @@ int main() {
     show("table", &table_mutex, RWLOCK_TAG);
     show("captured", &captured, MUTEX_TAG);
     show("node", &node->mutex, MUTEX_TAG);
+    show("made", &made->mutex, MUTEX_TAG);
+    show("made_count", &made_count_mutex, MUTEX_TAG);
     show("registry", &registry.mutex, MUTEX_TAG);
     show("in_function", &in_function(), MUTEX_TAG);
     for (auto &account : accounts) show("account", &account->mutex, MUTEX_TAG);

@@ -71,8 +71,13 @@ impl Swaps {
         for name in parts().filter(|part| !part.contains('=')) {
             swaps.set_all(name)?;
         }
+        let mut named = BTreeMap::new();
         for (kind, name) in parts().filter_map(|part| part.split_once('=')) {
-            swaps.set(kind.trim(), name.trim())?;
+            let (kind, name) = (kind.trim(), name.trim());
+            swaps.set(kind, name)?;
+            if let Some(other) = named.insert(kind, name) {
+                return Err(format!("two locks for {kind}, {other} and {name}: write one of them"));
+            }
         }
         Ok(swaps)
     }
@@ -376,6 +381,7 @@ mod tests {
         assert_eq!(kinds("mutex=ticket,glibc"), [ObjectKind::Mutex]);
         assert!(Swaps::parse("glibc").unwrap().is_empty());
         assert!(Swaps::parse("mutex=glibc").unwrap().is_empty());
+        assert!(Swaps::parse("mutex=mcs,mutex=clh").is_err_and(|why| why.contains("two locks for mutex")));
     }
 
     #[test]

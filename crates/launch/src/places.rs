@@ -6,7 +6,7 @@
 
 use super::Program;
 use profile::{LockTable, Options, Profile};
-use pthread::site::{PLACES, Site};
+use pthread::site::{PLACES, Site, Which};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -98,11 +98,14 @@ impl Places {
                     self.path.display()
                 );
             }
-            let by_name = row.places[..] == [row.site.as_str()];
             places.extend(row.places.iter().cloned());
             // What a call initialises may be initialised by further ways to the same call.
-            places
-                .extend((by_name && site.covers(&Site::parse(row.site.as_bytes()))).then(|| name.to_owned()));
+            let own = Site::parse(row.site.as_bytes());
+            let by_initialising = row.places[..] == [row.site.as_str()] && matches!(own.which, Which::By(_));
+            places.extend(
+                (by_initialising && site.which == Which::All && site.covers(&own))
+                    .then(|| format!("{name}@")),
+            );
         }
         places.sort();
         places.dedup();

@@ -19,7 +19,7 @@ pub struct OfKind {
     /// No lock was chosen for them.
     pub not_chosen: u64,
     #[serde(skip)]
-    reasons: [u64; profile::tally::REASONS],
+    reasons: [u64; REASONS.len()],
 }
 
 /// What was counted in a run.
@@ -28,6 +28,8 @@ pub struct Swapped {
     /// Process images that the preload library was loaded into.
     pub processes: u64,
     kinds: [OfKind; 3],
+    /// Condition variables that are shared between processes, and so stay the C library's.
+    shared_conditions: u64,
     /// Objects that each site of `--only` matched.
     sites: Vec<u64>,
     /// Objects that proved to be of each site after the C library had got them.
@@ -36,13 +38,12 @@ pub struct Swapped {
     counts_all: bool,
 }
 
-/// Why an object stays the C library's.
-const REASONS: [(Refusal, &str); 6] = [
+/// Why an object stays the C library's that is a lock.
+const REASONS: [(Refusal, &str); 5] = [
     (Refusal::ProcessShared, "shared between processes"),
     (Refusal::Robust, "robust"),
     (Refusal::PriorityInheriting, "inherit priority"),
     (Refusal::PriorityProtected, "have a priority ceiling"),
-    (Refusal::Condition, "condition variables shared between processes"),
     (Refusal::Other, "in a state that only the C library knows, or past the bound of locks"),
 ];
 
@@ -65,6 +66,7 @@ impl Swapped {
         Self {
             processes: number(&tally.processes),
             kinds: ObjectKind::ALL.map(of_kind),
+            shared_conditions: number(tally.of(ObjectKind::Mutex).left_for(Refusal::Condition)),
             sites: tally.sites[..SITES].iter().map(number).collect(),
             late: tally.late[..SITES].iter().map(number).collect(),
             counts_all: number(&tally.counts_all) != 0,
@@ -105,7 +107,13 @@ impl Swapped {
             let counted = if parts.is_empty() { "none seen".to_owned() } else { parts.join(", ") };
             format!("{}: {counted}", kind.plural())
         };
-        ObjectKind::ALL.into_iter().map(line).collect()
+        let conditions = (self.shared_conditions > 0).then(|| {
+            format!(
+                "condition variables: {} left to glibc (shared between processes)",
+                grouped(self.shared_conditions)
+            )
+        });
+        ObjectKind::ALL.into_iter().map(line).chain(conditions).collect()
     }
 
     /// What went otherwise than the user who asked for the swaps may think.
@@ -140,7 +148,8 @@ impl Swapped {
                 .filter(|&kind| self.of(kind).left + self.of(kind).not_chosen > 0)
                 .map(|kind| match self.of(kind) {
                     counts if self.counts_all || counts.not_chosen == 0 => {
-                        format!("{} {}", grouped(counts.left + counts.not_chosen), kind.plural())
+                        let number = counts.left + counts.not_chosen;
+                        format!("{} {}", grouped(number), kind.counted(number))
                     }
                     _ => format!("{} ({})", kind.plural(), swaps.why_not(kind)),
                 })
@@ -158,7 +167,8 @@ impl Swapped {
     }
 }
 
-const _: () = assert!(Tally::LENGTH > 0 && profile::tally::REASONS == REASONS.len());
+const _: () =
+    assert!(Tally::LENGTH > 0 && profile::tally::REASONS == REASONS.len() + 1, "and condition variables");
 
 #[cfg(test)]
 mod tests {
@@ -175,6 +185,7 @@ mod tests {
         let mutexes = tally.get().of(ObjectKind::Mutex);
         count(&mutexes.swapped, 1234);
         count(mutexes.left_for(Refusal::Robust), 5);
+        count(mutexes.left_for(Refusal::Condition), 2);
         count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 3);
         let swaps = Swaps::parse("mcs").unwrap();
         let swapped = Swapped::read(&tally);
@@ -183,7 +194,8 @@ mod tests {
             [
                 "mutexes: 1,234 swapped, 5 left to glibc (robust)",
                 "reader-writer locks: 3 left to glibc (mcs: readers cannot share it)",
-                "spin locks: none seen"
+                "spin locks: none seen",
+                "condition variables: 2 left to glibc (shared between processes)"
             ]
         );
         assert!(swapped.any() && swapped.warnings(&swaps).is_empty());
@@ -202,7 +214,9 @@ mod tests {
         count(&uncounted.get().of(ObjectKind::Rwlock).not_chosen, 1);
         let of_readers = Swapped::read(&uncounted).warnings(&Swaps::parse("mcs").unwrap()).join("\n");
         assert!(of_readers.contains("reader-writer locks (mcs: readers cannot share it)"), "{of_readers}");
-        count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 3);
+        count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 1);
+        assert!(warnings(&swaps).contains("glibc: 1 reader-writer lock (-v"), "{}", warnings(&swaps));
+        count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 2);
         assert!(warnings(&swaps).contains("3 reader-writer locks"));
         swaps.only.push(crate::parse_site("cache=mcs").unwrap());
         let missed = |swaps: &Swaps| Swapped::read(&tally).missed(swaps);

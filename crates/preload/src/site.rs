@@ -106,9 +106,19 @@ pub(crate) fn choice(kind: ObjectKind, object: usize, caller: usize, call: Call)
         let module = module_of(object);
         let at = module.as_ref().map(|module| Found::at(object, module, places));
         let chosen_at = at.and_then(|found| found.places().find_map(|place| chosen(place, kind)));
-        let by_call = call == Call::Takes && module.is_none();
-        chosen_at.or_else(|| chosen_by_stack(places, kind, caller, by_call))
+        let may_be = |which| may_be(which, call, module.is_some());
+        chosen_at.or_else(|| chosen_by_stack(places, kind, caller, may_be))
     })
+}
+
+/// Whether a place may be that of an object that is decided in this way, and that does or does not lie in a variable, as far as that goes.
+fn may_be(which: Which, call: Call, in_variable: bool) -> bool {
+    match which {
+        Which::All | Which::At(_) => true,
+        Which::By(_) => !in_variable,
+        Which::Initialised => !in_variable && call == Call::Initialises,
+        Which::Call(_) => !in_variable && call == Call::Takes,
+    }
 }
 
 /// What a place's site says of this kind of object, of which one is there.
@@ -128,8 +138,13 @@ fn chosen(place: usize, kind: ObjectKind) -> Option<u8> {
 }
 
 /// What a site says whose function or call the caller lies in; or the caller's caller, where the caller is a wrapper of a lock.
-fn chosen_by_stack(places: &[Site<'_>], kind: ObjectKind, caller: usize, by_call: bool) -> Option<u8> {
-    let by_stack = places.iter().any(|place| matches!(place.which, Which::By(_)));
+fn chosen_by_stack(
+    places: &[Site<'_>],
+    kind: ObjectKind,
+    caller: usize,
+    may_be: impl Fn(Which) -> bool,
+) -> Option<u8> {
+    let by_stack = places.iter().any(|place| matches!(place.which, Which::By(_)) && may_be(place.which));
     let mut frames = [caller as u64; FRAMES];
     let mut length = 1;
     if by_stack || calls(caller, places).is_some_and(|found| found.in_wrapper()) {
@@ -146,8 +161,7 @@ fn chosen_by_stack(places: &[Site<'_>], kind: ObjectKind, caller: usize, by_call
     }
     for frame in frames {
         let found = calls(*frame as usize, places)?;
-        let mut here =
-            found.places().filter(|&place| by_call || !matches!(places[place].which, Which::Call(_)));
+        let mut here = found.places().filter(|&place| may_be(places[place].which));
         let choice = here.find_map(|place| chosen(place, kind));
         if let Some(choice) = choice.or_else(|| of_stack(core::slice::from_ref(frame))) {
             return Some(choice);

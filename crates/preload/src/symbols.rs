@@ -242,7 +242,7 @@ fn of_addresses(name: &[u8], module: &Module, sites: &[Site<'_>], add: &mut dyn 
         let address = match site.which {
             Which::At(address) => address,
             Which::Call(address) => address.wrapping_sub(1),
-            Which::All | Which::By(_) => continue,
+            Which::All | Which::By(_) | Which::Initialised => continue,
         };
         if site.name == name {
             let start = module.bias.wrapping_add(address);
@@ -267,7 +267,7 @@ fn of_symbols(
         let start = module.bias.wrapping_add(symbol.start);
         for (what, site) in sites.iter().enumerate() {
             let (start, length) = match site.which {
-                Which::All => (start, symbol.length.max(1)),
+                Which::All | Which::Initialised => (start, symbol.length.max(1)),
                 Which::At(offset) => (start.wrapping_add(offset), 1),
                 Which::By(_) | Which::Call(_) => continue,
             };
@@ -294,7 +294,7 @@ impl Marks {
         let Some(memory) = fresh_memory(length) else { return Self { bits: &mut [], all: true } };
         // SAFETY: fresh memory of this length.
         let mut marks = Self { bits: unsafe { core::slice::from_raw_parts_mut(memory, length) }, all: false };
-        let named = |site: &&Site<'_>| matches!(site.which, Which::All | Which::At(_));
+        let named = |site: &&Site<'_>| matches!(site.which, Which::All | Which::At(_) | Which::Initialised);
         for (number, site) in sites.iter().enumerate().filter(|(_, site)| named(site)) {
             if sites[..number].iter().filter(named).any(|before| before.name == site.name) {
                 continue;

@@ -3,6 +3,7 @@
 mod at_end;
 mod blocked;
 mod call_sites;
+mod closures;
 mod container;
 mod debug_info;
 mod diff;

@@ -80,6 +80,17 @@ impl ObjectKind {
         }
     }
 
+    /// This many of them, in a sentence, after the number.
+    #[must_use]
+    pub const fn counted(self, number: u64) -> &'static str {
+        match self {
+            Self::Mutex if number == 1 => "mutex",
+            Self::Rwlock if number == 1 => "reader-writer lock",
+            Self::Spin if number == 1 => "spin lock",
+            _ => self.plural(),
+        }
+    }
+
     /// Several of them, in a sentence.
     #[must_use]
     pub const fn plural(self) -> &'static str {

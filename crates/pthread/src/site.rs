@@ -6,13 +6,14 @@
 //! | `VARIABLE+OFFSET` | the one that lies so many bytes into it                                                 |
 //! | `FILE+ADDRESS`    | the one at this address of a program or library without symbols, or that a call there makes |
 //! | `FUNCTION`        | those that the function initialises or first takes, by itself or through wrappers of locks |
-//! | `FUNCTION@STACK`  | those of them that a call with this stack initialises or first takes                   |
+//! | `FUNCTION@STACK`  | those that lie in no variable and that a call with this stack initialises or first takes |
+//! | `FUNCTION@`       | those that lie in no variable and that the function initialises                         |
 //! | `FILE!ADDRESS`    | those that lie in no variable, that nothing initialises, and that the call instruction which ends before this address first takes |
 //!
 //! `STACK` stands for the return addresses of the call that initialised the lock, each relative to the start of its program or
 //! library, in six hexadecimal digits; for a lock that nothing initialised, for the one return address behind all wrappers of
 //! locks that lies lowest of all that it is taken from. So it is the same in every run of the same program with the same libraries,
-//! whichever thread comes first. `FILE!ADDRESS` is written by the command alone, which has the addresses from a profile.
+//! whichever thread comes first. `FUNCTION@` and `FILE!ADDRESS` are written by the command alone, which has from a profile what else the function takes.
 
 /// Sites that the user may ask for in one run.
 pub const LIMIT: usize = 15;
@@ -44,6 +45,8 @@ pub enum Which {
     At(usize),
     /// Those that were made by a call with this stack.
     By(Stack),
+    /// Those that a call in this function initialises, outside all variables.
+    Initialised,
     /// Those that are taken by the call that returns to this address of the file.
     Call(usize),
 }
@@ -57,6 +60,9 @@ impl<'a> Site<'a> {
             && let Some(stack) = Stack::parse(digits)
         {
             return Self { name, which: Which::By(stack) };
+        }
+        if let Some(name) = text.strip_suffix(b"@") {
+            return Self { name, which: Which::Initialised };
         }
         if let Some((name, address)) = last(b'!').and_then(|(name, digits)| Some((name, number(digits)?))) {
             return Self { name, which: Which::Call(address) };
@@ -139,6 +145,7 @@ mod tests {
         assert_eq!(which("A::operator+"), ("A::operator+", Which::All));
         assert_eq!(which("worker@00beef"), ("worker", Which::By(Stack(0xbeef))));
         assert_eq!(which("worker@beef"), ("worker@beef", Which::All));
+        assert_eq!(which("worker@"), ("worker", Which::Initialised));
         assert_eq!(which("pool!0x1139"), ("pool", Which::Call(0x1139)));
         assert_eq!(which("A::operator!"), ("A::operator!", Which::All));
         assert_eq!(Site::without_number("worker@00beef#12"), "worker@00beef");

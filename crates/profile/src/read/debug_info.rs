@@ -18,6 +18,7 @@ use memmap2::Mmap;
 use object::{CompressionFormat, Object, ObjectSection};
 use typed_arena::Arena;
 
+use super::closures::{CLOSURE, Closures, Scope};
 use super::files;
 use super::members::{Budget, Member, Members};
 
@@ -118,6 +119,8 @@ impl Contents {
 pub(super) struct Inlined {
     /// As the compiler calls it.
     pub(super) symbol: String,
+    /// What it is in, if the compiler calls it no more than a closure.
+    pub(super) scope: Option<Scope>,
     /// Its place in the source: file and line.
     pub(super) place: Option<(String, u32)>,
 }
@@ -128,6 +131,7 @@ pub(super) struct DebugInfo<'f> {
     dwarf: Arc<gimli::Dwarf<Reader<'f>>>,
     context: Context<Reader<'f>>,
     members: OnceCell<Members<'f>>,
+    closures: Closures,
     /// What compilers left in other files (split DWARF), packed into one.
     package: Option<gimli::DwarfPackage<Reader<'f>>>,
 }
@@ -151,7 +155,14 @@ impl<'f> DebugInfo<'f> {
             let empty = EndianSlice::new(&[][..], RunTimeEndian::Little);
             gimli::DwarfPackage::load(|id| contents.section(&file, id.dwo_name()), empty).ok()
         });
-        Some(Self { contents, dwarf, context, members: OnceCell::new(), package })
+        Some(Self {
+            contents,
+            dwarf,
+            context,
+            members: OnceCell::new(),
+            closures: Closures::default(),
+            package,
+        })
     }
 
     /// The member that lies at an offset of a variable, which starts at an address of the file and has a name, and is as large as a lock
@@ -182,9 +193,17 @@ impl<'f> DebugInfo<'f> {
                 let file = location.file.as_ref()?;
                 Some((file.to_string(), location.line.unwrap_or(0)))
             });
-            found.push(Inlined { symbol: symbol.into_owned(), place });
+            let scope = (symbol == CLOSURE)
+                .then(|| self.closures.scope(self.unit(address)?, frame.dw_die_offset?))
+                .flatten();
+            found.push(Inlined { symbol: symbol.into_owned(), scope, place });
         }
         found
+    }
+
+    /// The unit of an address whose functions have been looked for, so that it is loaded.
+    fn unit(&self, address: u64) -> Option<gimli::UnitRef<'_, Reader<'f>>> {
+        self.context.find_dwarf_and_unit(address).skip_all_loads()
     }
 
     /// A unit of debug information that the compiler left in another file.

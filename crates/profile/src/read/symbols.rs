@@ -13,6 +13,7 @@ use pthread::wrapper::is_wrapper;
 
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
+use super::closures::{CLOSURE, Scope};
 use super::container::Section;
 use super::debug_info::{Contents, DebugInfo, Inlined};
 use super::files;
@@ -270,7 +271,10 @@ impl<'f> Module<'f> {
     fn inlined(&self, address: u64, file: &str) -> Vec<Function> {
         let found = self.debug_info.as_ref().map(|debug_info| debug_info.functions(address));
         let function = |inlined: Inlined| Function {
-            name: short_name(&inlined.symbol),
+            name: match &inlined.scope {
+                Some(scope) => in_scope(scope, &inlined.symbol),
+                None => short_name(&inlined.symbol),
+            },
             wrapper: is_wrapper(inlined.symbol.as_bytes()),
             source: inlined.place.map(|(source, line)| (printable_up_to(LONGEST_PATH, &source), line)),
             file: file.to_owned(),
@@ -285,8 +289,12 @@ impl<'f> Module<'f> {
     }
 }
 
-/// What a closure of C++ is called in debug information.
-const CLOSURE: &str = "operator()";
+/// The name of a function that is in others, as its symbol would say it.
+fn in_scope(Scope { symbol, classes }: &Scope, function: &str) -> String {
+    let classes = classes.iter().map(|class| class.as_deref().unwrap_or("{lambda}"));
+    let inner: String = classes.map(|class| format!("::{class}::{function}")).collect();
+    printable_up_to(LONGEST_SYMBOL, &(short_name(symbol) + &inner))
+}
 
 /// The name of a function by debug information, which has no more of a closure of C++: its symbol says what function it is in.
 fn with_scope(name: String, symbol: Option<&str>) -> String {

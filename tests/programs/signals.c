@@ -109,8 +109,9 @@ static void *take_turns(void *number) {
         while (turn % 2 != (long)number && !over) MUST(pthread_cond_wait(&cond, &in_handler));
         turn++;
         MUST(pthread_cond_signal(&cond));
+        int ends = over; // after the release the other thread may have begun to wait for a turn that this one would not take
         MUST(pthread_mutex_unlock(&in_handler));
-        if (over) return NULL;
+        if (ends) return NULL;
     }
 }
 

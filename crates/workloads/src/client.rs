@@ -93,6 +93,8 @@ pub enum Wrong {
         /// Which thread.
         thread: usize,
     },
+    /// The lock is said to promise itself to waiters, and no holder in any execution saw that it did.
+    NeverPromised,
 }
 
 impl fmt::Display for Wrong {
@@ -120,6 +122,12 @@ impl fmt::Display for Wrong {
             }
             Self::Bypassed { thread } => {
                 write!(to, "thread {thread} got the lock before the waiter that it was promised to")
+            }
+            Self::NeverPromised => {
+                write!(
+                    to,
+                    "the lock is to be promised to a waiter that was passed over, and never was in any execution (this is one of them)"
+                )
             }
             Self::NotIdle => {
                 write!(to, "no thread uses the lock any more, but something of its users is left in it")

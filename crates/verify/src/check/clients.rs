@@ -127,6 +127,12 @@ impl Client {
         }
     }
 
+    /// Whether some thread of it holds the lock, in some execution, while it is promised to a waiter: the first thread has to come
+    /// back twice for that.
+    pub fn sees_promises(self, shape: Shape) -> bool {
+        self == Self::Of(ClientKind::Promised) && shape.threads > 1 && shape.acquisitions > 1
+    }
+
     /// Runs it once on the checked machine. A queue node that is not back in its pool at the end is wrong, too.
     pub fn run(self, lock: &Lock, shape: Shape) -> Result<(), String> {
         let run = match self {
@@ -196,6 +202,37 @@ fn parked_at(lock: &Lock, shape: Shape) -> Result<(), String> {
     }
     let known = catalogue::visit::<Checked, _>(lock.name, Park(shape));
     known.unwrap_or_else(|| Err(format!("no lock is called {:?}", lock.name)))
+}
+
+/// Fails as soon as a holder sees that the lock is promised to a waiter.
+pub fn never_promised_at(lock: &Lock, shape: Shape) -> Result<(), String> {
+    let known = catalogue::visit::<Checked, _>(lock.name, NeverPromised(shape));
+    known.ok_or_else(|| format!("no lock is called {:?}", lock.name))
+}
+
+/// The first thread acquires once more than the others, as in [`ClientKind::Promised`].
+fn never_promised<L: RawLock<Checked>>(shape: Shape) {
+    let lock = Placed::<L, Checked>::new(L::NEW, Home::FirstTouch);
+    Checked::run(&Plan::threads(shape.threads), &|thread| {
+        let rounds = if thread == 0 { shape.acquisitions + 1 } else { shape.acquisitions.div_ceil(2) };
+        for _ in 0..rounds {
+            lock.acquire();
+            assert!(!lock.is_promised(), "a holder saw a promise");
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+        }
+    });
+}
+
+/// Runs [`never_promised`] with whatever lock it visits.
+struct NeverPromised(Shape);
+
+impl Visitor<Checked> for NeverPromised {
+    type Output = ();
+
+    fn tried<L: TryLock<Checked>>(self, _: &Lock) {
+        never_promised::<L>(self.0)
+    }
 }
 
 /// What a lock protects while threads wait for it on another word.
@@ -398,6 +435,21 @@ mod tests {
                 let fails = [plain, alike].map(|report| report.counterexample.is_some());
                 assert!(is_cut_off || fails[0] == fails[1], "{task} with {mutation}: {fails:?}");
             }
+        }
+    }
+
+    /// `anderson` promises its waiters nothing, so that the client has nothing to see.
+    #[test]
+    fn a_lock_that_promises_is_seen_to_and_one_that_does_not_is_found() {
+        let client = Client::Of(ClientKind::Promised);
+        let shape = Shape { threads: 2, acquisitions: 2 };
+        for (lock, promises) in [("anderson", false), ("kernel-mutex", true), ("tp-futex", true)] {
+            let task = Task { lock: catalogue::find(lock).expect("a lock"), client, shape, model: Model::Sc };
+            let report = Exploration { search: Search::States, ..Exploration::of(Model::Sc) };
+            let report = task.explore(&report);
+            assert_eq!(report.is_verified(), promises, "{task}");
+            let found = report.counterexample.map(|found| found.violation.to_string()).unwrap_or_default();
+            assert_eq!(found.contains("never was in any execution"), !promises, "{task}: {found}");
         }
     }
 

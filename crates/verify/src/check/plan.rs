@@ -1,7 +1,7 @@
 //! Which clients a lock is checked with, how large, and what came of it.
 
 use super::Options;
-use super::clients::Client;
+use super::clients::{self, Client};
 use checker::{Bound, Counterexample, Counts, Exploration, Model, Mutation, Search, explore, shorten};
 use locks::catalogue::Lock;
 use rayon::prelude::*;
@@ -10,7 +10,7 @@ use session::interrupt;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use workloads::client::{ClientKind, Shape};
+use workloads::client::{ClientKind, Shape, Wrong};
 
 /// One exploration.
 #[derive(Clone, Copy, Debug)]
@@ -48,9 +48,18 @@ impl Task {
         self.client.run(self.lock, self.shape)
     }
 
-    /// Explores the client.
+    /// Explores the client. A lock that is said to make promises, and makes none in any execution, is wrong in the first.
     pub fn explore(&self, exploration: &Exploration) -> checker::Report {
-        explore(exploration, &|| self.run())
+        let report = explore(exploration, &|| self.run());
+        let asks = self.client.sees_promises(self.shape) && report.is_verified();
+        if !asks || !explore(exploration, &|| clients::never_promised_at(self.lock, self.shape)).is_verified()
+        {
+            return report;
+        }
+        let first = Exploration { search: Search::Executions, ..*exploration };
+        let wrong = Err(Wrong::NeverPromised.to_string());
+        let found = explore(&first, &|| self.run().and(wrong.clone()));
+        checker::Report { complete: false, counterexample: found.counterexample, ..report }
     }
 
     /// Explores the client up to the limit of a stage, in so much time.

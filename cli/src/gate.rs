@@ -149,12 +149,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     interrupt::keep();
     let gated = gate.run(&BARS)?;
 
-    if let Some(file) = page {
-        write_page(file, &gated.markdown())?;
-    }
-    if let Some(file) = junit {
-        file.write(gated.junit())?;
-    }
+    // A disk that is full keeps neither the answer nor the other file back.
+    let page = page.map_or(Ok(()), |file| write_page(file, &gated.markdown()));
+    let junit = junit.map_or(Ok(()), |file| file.write(gated.junit()));
     if args.json {
         print_json(&gated.json())?;
     } else {
@@ -164,6 +161,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         show_output_tail(&failed.what, &failed.output_tail);
     }
     progress::warn(&gated.remarks);
+    page?;
+    junit?;
     let outcome = gated.outcome();
     if outcome == Outcome::CutShort {
         return Ok(crate::interrupt::exit_code("nothing is judged", ExitCode::SUCCESS));

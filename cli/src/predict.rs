@@ -323,6 +323,18 @@ fn check_measured(series: &curve::Series, candidates: &[Alternative]) -> anyhow:
         "--measured: no curve is of the program's own locks, to which all else is relative: measure it as well, and give its curve the lock \
          `{GLIBC}`"
     );
+    let mut seen = std::collections::BTreeSet::new();
+    let twice = locks.iter().find(|&&lock| !seen.insert(lock));
+    ensure_usage!(
+        twice.is_none(),
+        "--measured: two curves are of the lock `{}`: leave one of them in the file",
+        text::printable(twice.unwrap_or(&""))
+    );
+    let units: Vec<_> = series.curves.iter().map(|curve| curve.clone().of_all_cores().unit).collect();
+    ensure_usage!(
+        units.windows(2).all(|two| two[0] == two[1]),
+        "--measured: the curves are in different units: measure all of them in one"
+    );
     for lock in locks.into_iter().filter(|&lock| lock != GLIBC) {
         ensure_usage!(
             candidates.iter().any(|one| one.name == lock),

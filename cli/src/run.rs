@@ -157,7 +157,8 @@ fn tell(swapped: &Swapped, swaps: &Swaps, unreached: Option<&str>, verbose: bool
         lines.push(format!("not reached, so that glibc's locks were used: {unreached}"));
     }
     if verbose {
-        lines.push(format!("{} process images", swapped.processes));
+        let plural = if swapped.processes == 1 { "" } else { "s" };
+        lines.push(format!("{} process image{plural}", swapped.processes));
         lines.extend(swapped.lines(swaps));
     }
     for line in lines {

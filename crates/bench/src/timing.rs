@@ -6,7 +6,7 @@ use ::report::{Cell as TableCell, Spread, text};
 use compare::calibrate::time;
 use compare::statistics;
 use machine::{Machine as _, Native, Place, Topology};
-use session::host::allowed_cores;
+use session::host::{allowed_cores, hardware_threads};
 use session::interrupt;
 use session::progress::{Progress, Steps, Work};
 use std::ops::RangeInclusive;
@@ -51,7 +51,7 @@ pub fn stamp_cycles() -> f64 {
 pub struct Bench {
     /// Cycles of the cycle counter in a nanosecond.
     pub ghz: f64,
-    /// The places of the cores that this process may use, die by die.
+    /// The places of the hardware threads that this process may use, die by die: first one of each core, then the second ones.
     pub topology: Topology,
     /// What is measured after this benchmark takes about so long.
     pub later: Duration,
@@ -65,7 +65,7 @@ impl Bench {
         let allowed = allowed_cores();
         let mut places: Vec<Place> = Native::topology().places;
         places.retain(|place| allowed.contains(&place.core));
-        places.sort_by_key(|place| (place.socket, place.die, place.core));
+        let places = cores_first(places, hardware_threads);
         let ghz = statistics::spread(&time::counter_ghz()).map_or(1.0, |spread| spread.median);
         Self { ghz, topology: Topology { places }, later: Duration::ZERO, progress }
     }
@@ -100,6 +100,17 @@ impl Bench {
         counts.push(self.cores());
         counts
     }
+}
+
+/// One hardware thread of each core, die by die, then the second ones: between two threads of one core a line
+/// goes no way.
+fn cores_first(mut places: Vec<Place>, threads_of: impl Fn(u32) -> Vec<u32>) -> Vec<Place> {
+    let usable: Vec<u32> = places.iter().map(|place| place.core).collect();
+    let number_in_core = |core: u32| {
+        threads_of(core).into_iter().filter(|&other| other < core && usable.contains(&other)).count()
+    };
+    places.sort_by_cached_key(|place| (number_in_core(place.core), place.socket, place.die, place.core));
+    places
 }
 
 /// What a lock, or another thing that is measured, came to, round by round.
@@ -232,6 +243,24 @@ mod tests {
         assert_eq!(bench(2).up_to_cores(), [1, 2]);
         assert_eq!(bench(12).up_to_cores(), [1, 2, 4, 8, 12]);
         assert_eq!(bench(1).neighbours(), None);
+    }
+
+    /// Numbered as Linux does on most machines with two sockets, and as some hypervisors do.
+    #[test]
+    fn hardware_threads_of_one_core_are_used_when_all_cores_are() {
+        let places = |sockets: [u32; 4]| {
+            let place = |(core, socket)| Place { core, socket, die: socket, ..Place::default() };
+            (0..).zip(sockets).map(place).collect::<Vec<_>>()
+        };
+        let order = |places, threads: fn(u32) -> Vec<u32>| {
+            cores_first(places, threads).iter().map(|place: &Place| place.core).collect::<Vec<_>>()
+        };
+        assert_eq!(order(places([0, 1, 0, 1]), |core| vec![core % 2, core % 2 + 2]), [0, 1, 2, 3]);
+        assert_eq!(order(places([0, 0, 1, 1]), |core| vec![core / 2 * 2, core / 2 * 2 + 1]), [0, 2, 1, 3]);
+        let mut second_only = places([0, 0, 1, 1]);
+        second_only.remove(0);
+        assert_eq!(order(second_only, |core| vec![core / 2 * 2, core / 2 * 2 + 1]), [1, 2, 3]);
+        assert_eq!(order(places([0, 0, 1, 1]), |core| vec![core]), [0, 1, 2, 3]);
     }
 
     #[derive(Default)]

@@ -9,7 +9,7 @@ pub use placement::Placement;
 use anyhow::Context as _;
 use machine::{Machine as _, Native, Place};
 use report::{Cell, Column, Screen, Spread, Table};
-use session::host::{allowed_cores, processor_name, today};
+use session::host::{allowed_cores, hardware_threads, processor_name, today};
 use session::progress::{Progress, Work};
 use time::middle;
 use topology::machine_file::{Figure, FigureUnit, HandoverFigures, Topology, Transfer};
@@ -109,18 +109,6 @@ fn topology_of(cores: &[Place], threads_per_core: u32) -> Topology {
         threads_per_core: threads_per_core.max(1),
         source: Source::cited("/sys/devices/system/cpu, as the kernel (or a hypervisor) shows it"),
     }
-}
-
-/// The numbers of the hardware threads of this one's core, ascending; itself alone where the kernel does not say.
-fn hardware_threads(core: u32) -> Vec<u32> {
-    let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
-    let list = std::fs::read_to_string(path).unwrap_or_default();
-    let ranges = list.trim().split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
-    });
-    let threads: Vec<u32> = ranges.flatten().collect();
-    if threads.is_empty() { vec![core] } else { threads }
 }
 
 /// A distance between cores: what it is called, and what a line transfer takes, if the machine has it.

@@ -316,14 +316,18 @@ impl Compared<'_> {
             self.swapped[number].as_ref().is_some_and(|all| all.of(ObjectKind::Rwlock).swapped > 0);
         let good = locks::catalogue::find(&row.lock)
             .map_or(String::new(), |lock| format!(" For good: {}.", names::types_of(lock, has_readers)));
+        // What `compare` writes as one lock, `run` takes as a list.
+        let list = row.lock.replace('+', ",");
+        let program: Vec<_> = self.asked.command.iter().map(|word| word.to_string_lossy()).collect();
+        let words =
+            ["contend", "run", "--lock", &list, "--"].into_iter().chain(program.iter().map(|word| &**word));
         Some(format!(
-            "What to do: `{}`, which gives {} times ({} to {}) what glibc does. Use it: contend run --lock {} -- {}.{good}",
+            "What to do: `{}`, which gives {} times ({} to {}) what glibc does. Use it: {}.{good}",
             text::printable(&row.lock),
             text::short(gain.median),
             text::short(gain.low),
             text::short(gain.high),
-            text::printable(&row.lock),
-            self.asked.command_line()
+            text::command_line(words),
         ))
     }
 

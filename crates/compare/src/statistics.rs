@@ -57,7 +57,7 @@ pub fn of_median(values: &[f64]) -> Option<Spread> {
 
 /// How many times as good as the reference a lock was, round by round: the median and range of the ratios of the
 /// rounds in which both have a value. More is better whichever way the metric points. None without such a round, or
-/// where a value is 0 or below.
+/// where a value is below 0 or the one divided by is 0.
 ///
 /// A ratio within a round cancels what changes from round to round (heat, a neighbour's load), which a ratio of
 /// medians does not.
@@ -68,7 +68,7 @@ pub fn ratios(reference: &[Option<f64>], lock: &[Option<f64>], better: Better) -
         Better::Higher => lock / reference,
     });
     let ratios: Vec<_> = ratios.collect();
-    let meaningful = ratios.iter().all(|ratio| ratio.is_finite() && *ratio > 0.0);
+    let meaningful = ratios.iter().all(|ratio| ratio.is_finite() && *ratio >= 0.0);
     if meaningful { spread(&ratios) } else { None }
 }
 
@@ -154,14 +154,17 @@ fn rank_sum(first: &[f64], second: &[f64]) -> Ranks {
 }
 
 /// The chance that two samples of `m` and `n` values dealt out at random have a U of `extreme`, which is at least half of the pairs,
-/// or more, on either side. Exact for samples of up to `EXACT` values, else by the normal approximation.
+/// or more, on either side. Exact where one of them has up to `EXACT` values, else by the normal approximation.
 fn chance_of(m: usize, n: usize, extreme: f64) -> f64 {
-    /// Above this many values in a sample, the normal approximation is good to a thousandth.
+    /// Above this many values in both samples, the normal approximation is good to a thousandth.
     const EXACT: usize = 30;
-    let chance = if m.max(n) <= EXACT {
-        let ways = ways_of_u(m, n);
+    /// Of more pairs than this the exact chance takes too long.
+    const MOST_PAIRS: usize = 100_000;
+    let chance = if m.min(n) <= EXACT && m * n <= MOST_PAIRS {
+        let ways = ways_of_u(m.min(n), m.max(n));
         let all: f64 = ways.iter().sum();
-        let as_extreme: f64 = ways[extreme.floor() as usize..].iter().sum();
+        // As rare as so few pairs on the other side, whose sum loses no digits.
+        let as_extreme: f64 = ways[..=m * n - extreme.floor() as usize].iter().sum();
         2.0 * as_extreme / all
     } else {
         let pairs = (m * n) as f64;
@@ -182,7 +185,7 @@ pub struct LikelyRatio {
 }
 
 /// The range of ratios that the rank-sum test of [`verdict`] does not refute, whichever way the metric points: more is better. None
-/// where one has no runs, or a value is 0 or below.
+/// where one has no runs, a value is below 0, or one divided by is 0.
 pub fn likely_ratio(reference: &[Option<f64>], lock: &[Option<f64>], better: Better) -> Option<LikelyRatio> {
     let [reference, lock] = [reference, lock].map(|runs| runs.iter().flatten().copied().collect::<Vec<_>>());
     let of_pair = |one: f64, other: f64| match better {
@@ -191,7 +194,7 @@ pub fn likely_ratio(reference: &[Option<f64>], lock: &[Option<f64>], better: Bet
     };
     let mut ratios: Vec<f64> =
         reference.iter().flat_map(|&one| lock.iter().map(move |&other| of_pair(one, other))).collect();
-    let meaningful = ratios.iter().all(|ratio| ratio.is_finite() && *ratio > 0.0);
+    let meaningful = ratios.iter().all(|ratio| ratio.is_finite() && *ratio >= 0.0);
     let median = spread(&ratios).filter(|_| meaningful)?.median;
     ratios.sort_unstable_by(f64::total_cmp);
     // A ratio under so many of the sorted ones is refuted if that many pairs on one side are rare enough.

@@ -471,7 +471,9 @@ fn rounds(
             round_began.set(Instant::now());
             let decided = |number: usize| is_decided(&cases, rows, number, better);
             let at_most = |number: &usize| cases[*number].threads == most;
-            round >= LEAST_ROUNDS && (0..rows.len()).filter(at_most).all(decided)
+            let own_failed = |number: usize| cases[number].swap.is_none() && rows[number].failure.is_some();
+            (0..rows.len()).filter(at_most).any(own_failed)
+                || round >= LEAST_ROUNDS && (0..rows.len()).filter(at_most).all(decided)
                 || begun.elapsed() + took > asked.time_limit
         },
     )?;
@@ -487,7 +489,10 @@ fn rounds(
             ..Case::of(case, runs, better, measured.work(case.threads))
         })
         .collect();
-    if let Some(Case { failure: Some(why), threads, .. }) = measured.cases.first() {
+    let fewest = measured.threads[0];
+    let is_own = |case: &&Case| case.swap.is_none() && (case.threads == fewest || case.threads == most);
+    let mut own = measured.cases.iter().filter(is_own);
+    if let Some(Case { failure: Some(why), threads, .. }) = own.find(|case| case.failure.is_some()) {
         bail!("on {} the program failed: {why}", threads_in_words(*threads));
     }
     Ok(())

@@ -173,14 +173,15 @@ impl Anchor {
         1.0 / (1.0 + last.lost() + sure * (growth - 1.0))
     }
 
-    /// The share of what the most measured threads lose that the locks explain.
-    pub(crate) fn explained_by_locks(&self, cores: u32) -> Option<f64> {
+    /// The most measured threads, and the share of what they lose that the locks explain.
+    pub(crate) fn explained_by_locks(&self, cores: u32) -> Option<(u32, f64)> {
         /// Less is not worth an explanation.
         const LOST: f64 = 0.1;
         let &Beside { threads, ratio, simulated, .. } = self.beside.last()?;
         let most = f64::from(threads.min(cores));
         let measured = ratio * simulated;
-        (most - measured > LOST * most).then(|| ((most - simulated) / (most - measured)).clamp(0.0, 1.0))
+        let share = ((most - simulated) / (most - measured)).clamp(0.0, 1.0);
+        (most - measured > LOST * most).then_some((threads, share))
     }
 }
 
@@ -237,7 +238,7 @@ mod tests {
         assert!((worse.correction(4, 8) - 0.5).abs() < 1e-9);
         assert!(worse.correction(8, 8) < 0.4, "{}", worse.correction(8, 8));
         // The locks leave all of it, so that they explain none of the loss.
-        assert_eq!(worse.explained_by_locks(4), Some(0.0));
+        assert_eq!(worse.explained_by_locks(4), Some((4, 0.0)));
         assert!(of(&[(1, 1.0)], 2).is_empty());
         assert_eq!(of(&[(1, 1.0)], 2).correction(8, 8), 1.0);
     }
@@ -274,7 +275,7 @@ mod tests {
     fn locks_explain_the_part_of_the_loss_that_the_simulated_program_has() {
         let run = run(&[(1, 1.0), (2, 1.6)]);
         let of = Anchor::new(&measured(&[(1, 1.0), (2, 1.0)]), None, Some(&run), 1.0, 2);
-        assert!((of.explained_by_locks(2).unwrap() - 0.4).abs() < 1e-9);
+        assert!((of.explained_by_locks(2).unwrap().1 - 0.4).abs() < 1e-9);
     }
 
     #[test]

@@ -54,6 +54,9 @@ pub struct Forecast {
     /// The measured rate to which everything is relative, that of one thread, in the unit of the measurements.
     #[serde(skip)]
     pub(crate) one_thread: f64,
+    /// The threads that [`explained_by_locks`](Self::explained_by_locks) is of.
+    #[serde(skip)]
+    pub(crate) explained_at: Option<u32>,
 }
 
 /// The program with one lock.
@@ -146,7 +149,8 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         calibration: CALIBRATED,
     };
     let (rows, baseline) = frame.rows(&simulated, &here, &measured);
-    let explained_by_locks = baseline.explained_by_locks(frame.measured_cores);
+    let explained = baseline.explained_by_locks(frame.measured_cores);
+    let explained_by_locks = explained.map(|(_, share)| share);
     if let Some(void) = left_out(&tables, explained_by_locks) {
         return Ok(Err(void));
     }
@@ -180,6 +184,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         notes,
         sliders: Some(sliders),
         one_thread,
+        explained_at: explained.map(|(threads, _)| threads),
     }))
 }
 

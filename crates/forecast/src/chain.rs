@@ -69,7 +69,7 @@ impl ByChain {
             let measured = MeasuredCurve::new(curve, &lock, &target)?;
             lock.measured.push(measured);
         }
-        let table = &tables[tables.len() - 1];
+        let table = &tables[subject.main];
         let is_other = |row: &&LockRow| row.site != subject.row.site;
         let rows: Vec<_> = by_cost(table).into_iter().filter(is_other).take(OTHERS).collect();
         let other_locks: Vec<_> = rows.iter().map(|row| observed(row, table.header.ran_together)).collect();

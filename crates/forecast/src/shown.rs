@@ -149,12 +149,9 @@ impl Forecast {
     /// The sentences under the table.
     fn sentences(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let baseline = &self.rows[0];
-        let last = baseline.points.iter().rev().find(|point| point.measured && point.threads > 1);
-        if let (Some(share), Some(last)) = (self.explained_by_locks, last) {
+        if let (Some(share), Some(threads)) = (self.explained_by_locks, self.explained_at) {
             lines.push(format!(
-                "At {} threads, measured, the locks explain {:.0} % of the loss{}.",
-                last.threads,
+                "At {threads} threads, measured, the locks explain {:.0} % of the loss{}.",
                 100.0 * share,
                 if share < 0.9 {
                     "; the rest is lost in what the threads share outside of locks"
@@ -205,7 +202,11 @@ impl Forecast {
             shown.push_str(&self.ranges().terminal(screen));
         } else {
             let more = notes.len().saturating_sub(NOTES);
-            let more = if more > 0 { format!(" and {more} more reservations") } else { String::new() };
+            let more = match more {
+                0 => String::new(),
+                1 => " and 1 more reservation".into(),
+                more => format!(" and {more} more reservations"),
+            };
             shown.push_str(
                 &screen
                     .fit(&format!("--explain shows curves, ranges, what the forecast is made of{more}.\n")),
@@ -365,6 +366,7 @@ mod tests {
             notes: Vec::new(),
             sliders: None,
             one_thread: 1.0,
+            explained_at: None,
         };
         for screen in [Screen::FILE, Screen::wide(80)] {
             let shown = forecast.answer(screen);

@@ -30,6 +30,8 @@ pub(crate) struct Subject {
     pub(crate) blueprint: Blueprint,
     /// How often the lock was taken, by threads, where there are profiles of several numbers of threads.
     pub(crate) shown: Vec<MeasuredPoint>,
+    /// Which of the profiles the lock is described by.
+    pub(crate) main: usize,
     /// Reservations.
     pub(crate) notes: Vec<String>,
 }
@@ -76,6 +78,7 @@ impl Subject {
         let one = all.first().filter(|profiled| profiled.threads == 1).map(|profiled| profiled.table);
         let main = all.get(usize::from(one.is_some())).or(all.first()).context("no profile was given")?;
         let header = &main.table.header;
+        let main_at = tables.iter().position(|table| std::ptr::eq(table, main.table)).unwrap_or(0);
         let most_costly = profiled::by_cost(main.table).first().copied();
         let of_table = all.iter().find_map(|profiled| void::of_table(&profiled.table.header));
         let left_out =
@@ -140,7 +143,17 @@ impl Subject {
             copies => format!("{}, {copies} locks", row.site),
         };
         let shown = shown(rates(&all, &row.site));
-        Ok(Ok(Self { name, row, one_thread, observed: lock, parameters, blueprint, shown, notes }))
+        Ok(Ok(Self {
+            name,
+            row,
+            one_thread,
+            observed: lock,
+            parameters,
+            blueprint,
+            shown,
+            main: main_at,
+            notes,
+        }))
     }
 }
 

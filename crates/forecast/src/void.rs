@@ -85,7 +85,11 @@ pub fn of_table(header: &TableHeader) -> Option<Void> {
 /// The same of the lock in question.
 pub(crate) fn of_lock(row: &LockRow, header: &TableHeader) -> Option<Void> {
     if row.acquisitions() < LEAST_ACQUISITIONS {
-        return Some(too_little(&row.name, &format!("it was acquired {} times", row.acquisitions())));
+        let times = match row.acquisitions() {
+            1 => "once".to_owned(),
+            many => format!("{many} times"),
+        };
+        return Some(too_little(&row.name, &format!("it was acquired {times}")));
     }
     let threads_ns = header.threads_ns();
     let missed_ns = header.blocked.map_or(0.0, |blocked| blocked.missed_ns());

@@ -101,3 +101,23 @@ fn the_first_that_came_is_woken_first() {
         }
     });
 }
+
+/// Those that sleep in a bucket of a size that the table had before count among them.
+#[test]
+fn no_more_are_woken_than_asked_for_when_the_table_has_grown() {
+    let (table, word) = (Table::for_threads(1), AtomicU32::new(0));
+    let key = table.key(&word);
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let (table, word) = (&table, &word);
+            scope.spawn(move || while wait(table, word, 0, Timeout::NONE) != Slept::Woken {});
+            while table.sleepers() <= number {
+                Patient::delay(1_000);
+            }
+            table.grow(64);
+        }
+        assert_eq!(table.wake(key, 2), 2, "one before it grew, two after");
+        assert_eq!(table.sleepers(), 1);
+        assert_eq!(table.wake(key, 2), 1);
+    });
+}

@@ -197,12 +197,12 @@ pub fn judge([optimistic, likely, pessimistic]: &[Curve; 3], unknown: &str) -> V
             let half = points.iter().rev().find(|point| point.cores <= last.cores / 2);
             match half {
                 Some(half) if last.value < GROWTH * half.value => Verdict::LevelsOff,
-                None if last.cores > 1 => Verdict::CannotTell {
+                None => Verdict::CannotTell {
                     reason:
                         "there is no smaller number of cores to compare with: ask for a range, such as 1..48"
                             .into(),
                 },
-                _ => Verdict::Grows,
+                Some(_) => Verdict::Grows,
             }
         }
     }

@@ -55,6 +55,7 @@ extern "C" fn load(_: c_int, _: *const *const c_char, environment: *const *const
 extern "C" fn about_to_fork() {
     let thread = thread::current();
     thread.before_fork.set(block_signals());
+    generation::generation(); // in a child made past the C library no thread of its parent's decides any more
     Initialisation::begin();
     thread.forking.set(true);
 }

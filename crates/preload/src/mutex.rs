@@ -356,7 +356,7 @@ impl Mutex {
         // SAFETY: the caller's arguments, passed on.
         let attempt = unsafe { real::pthread_mutex_trylock(self.object()) };
         if attempt != 0 {
-            return self.record(thread, self.real_enter_after(attempt, patience), caller);
+            return self.record(thread, self.real_enter_after(attempt, patience, caller), caller);
         }
         if self.glibc_holds_twice() {
             recorder::acquired_again(thread.recording(), &self.trace);
@@ -412,14 +412,15 @@ impl Mutex {
 
     /// Goes on with a mutex of glibc's after its trylock has answered with an error, as the first attempt of this call.
     #[cold]
-    fn real_enter_after(&self, attempt: c_int, patience: Patience) -> Entered {
+    fn real_enter_after(&self, attempt: c_int, patience: Patience, caller: usize) -> Entered {
         match (attempt, patience) {
             (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
                 let recorded = thread::current().recording();
-                let (kind, mode, address) = (ObjectKind::Mutex, Mode::Exclusive, self.address());
+                let (kind, mode) = (ObjectKind::Mutex, Mode::Exclusive);
+                let call = Call { object: self.address(), caller };
                 // SAFETY: the caller's arguments, passed on.
                 let wait = || unsafe { self.real_lock(patience) };
-                match recorder::while_waiting(recorded, &self.trace, kind, mode, address, wait) {
+                match recorder::while_waiting(recorded, &self.trace, kind, mode, call, wait) {
                     (started, 0) => Ok(Some(started)),
                     (_, error) => Err(error),
                 }

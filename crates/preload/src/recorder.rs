@@ -86,10 +86,10 @@ pub(crate) fn while_waiting<R>(
     trace: &Trace,
     kind: ObjectKind,
     mode: Mode,
-    address: usize,
+    call: Call,
     wait: impl FnOnce() -> R,
 ) -> (u64, R) {
-    let started = RECORDER.waits(t, trace, kind, mode, address);
+    let started = RECORDER.waits(t, trace, kind, mode, call);
     let result = wait();
     RECORDER.waits_no_more(t);
     (started, result)

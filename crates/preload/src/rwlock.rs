@@ -338,7 +338,7 @@ impl Rwlock {
             return unsafe { self.real_lock(mode, patience) };
         }
         // SAFETY: the caller's arguments, passed on.
-        let entered = unsafe { self.real_enter(mode, patience) };
+        let entered = unsafe { self.real_enter(mode, patience, caller) };
         self.record(thread::current(), mode, entered, caller)
     }
 
@@ -390,21 +390,21 @@ impl Rwlock {
 
     /// # Safety
     /// As POSIX says.
-    unsafe fn real_enter(&self, mode: Mode, patience: Patience) -> Entered {
+    unsafe fn real_enter(&self, mode: Mode, patience: Patience, caller: usize) -> Entered {
         if let Patience::Until(time) = patience
             && time.deadline().is_none()
         {
             return Err(libc::EINVAL);
         }
         // SAFETY: the caller's promise.
-        let call = |patience| unsafe { self.real_lock(mode, patience) };
-        match (call(Patience::Try), patience) {
+        let enter = |patience| unsafe { self.real_lock(mode, patience) };
+        match (enter(Patience::Try), patience) {
             (0, _) => Ok(None),
             (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
                 let recorded = thread::current().recording();
-                let (kind, address) = (ObjectKind::Rwlock, self.address());
-                let wait = || call(patience);
-                match recorder::while_waiting(recorded, &self.trace, kind, mode, address, wait) {
+                let call = Call { object: self.address(), caller };
+                let wait = || enter(patience);
+                match recorder::while_waiting(recorded, &self.trace, ObjectKind::Rwlock, mode, call, wait) {
                     (started, 0) => Ok(Some(started)),
                     (_, error) => Err(error),
                 }

@@ -184,8 +184,9 @@ impl Spin {
             (0, _) => Ok(None),
             (_, Patience::Wait) => {
                 let recorded = thread::current().recording();
-                let (kind, mode, address) = (ObjectKind::Spin, Mode::Exclusive, self.address());
-                let (started, _) = recorder::while_waiting(recorded, trace, kind, mode, address, wait);
+                let (kind, mode) = (ObjectKind::Spin, Mode::Exclusive);
+                let call = Call { object: self.address(), caller };
+                let (started, _) = recorder::while_waiting(recorded, trace, kind, mode, call, wait);
                 Ok(Some(started))
             }
             (error, _) => Err(error),

@@ -266,8 +266,8 @@ words! {
         head,
         /// Kernel's thread identifier, of the last thread that used the record.
         tid,
-        /// Not used.
-        reserved_0,
+        /// The address that the lock call returns to in which the thread waits since `lock_waited_since`; 0 if unknown.
+        lock_waited_from,
         /// Threads that have used the record. More than 1 only past the bound on thread records.
         lives,
         /// `CLOCK_MONOTONIC` at the first acquisition of the last thread that used the record, ns.

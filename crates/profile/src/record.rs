@@ -722,11 +722,28 @@ impl<H: Host> Recorder<H> {
     ///
     /// A lock that has no number yet has just been taken for the first time: that wait is not noted.
     #[cold]
-    pub fn waits(&self, t: &PerThread, trace: &Trace, kind: ObjectKind, mode: Mode, address: usize) -> u64 {
+    pub fn waits(
+        &self,
+        t: &PerThread,
+        trace: &Trace,
+        kind: ObjectKind,
+        mode: Mode,
+        call: impl Into<Call>,
+    ) -> u64 {
+        let call = call.into();
         // A thread that waits at its first lock gets its record now instead of afterwards, while it holds the lock. That takes
         // time, which is no waiting.
         let known = trace.lock() != 0 && !self.only_counts.load(Relaxed);
-        let pair = if known { self.pair(t, trace, kind, mode, address) } else { None };
+        let pair = if known { self.pair(t, trace, kind, mode, call.object) } else { None };
+        let caller = call.caller as u64;
+        if caller != 0
+            && let Some(pair) = pair
+        {
+            match pair.acquisitions.load(Relaxed) {
+                0 => _ = place_of(pair.callers(), caller), // not new: the pair was made with its stack
+                _ => _ = self.called_from(t, pair, caller),
+            }
+        }
         if t.section.get() != 0 && !H::stayed_on_core() {
             self.look(t, 0); // so that what the wait finds is the wait's
         }
@@ -735,6 +752,7 @@ impl<H: Host> Recorder<H> {
             && let Some(thread) = t.thread()
         {
             thread.lock_waited.store(pair.key.load(Relaxed), Relaxed);
+            thread.lock_waited_from.store(caller, Relaxed);
             thread.lock_waited_since.store(started, Ordering::Release); // who sees it sees whose wait it is
         }
         started

@@ -570,6 +570,24 @@ fn threads_that_live_shortly_are_not_looked_at() {
     FIRST.set(true);
 }
 
+/// As workers do that compute for long and then put down what came of it.
+#[test]
+fn a_thread_that_ran_long_before_its_first_lock_is_not_queued_for_ever() {
+    let file = File::new(MIB, 1);
+    FIRST.set(false);
+    NOW.set(60_000_000);
+    RAN.set(Some(60_000_000));
+    let t = PerThread::new();
+    file.pair(&t, &Trace::new(), 0x1000, 0, 1_000);
+    RAN.set(Some(60_001_000));
+    file.recorder.thread_ends(&t);
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    let thread = profile.sections()[0].threads.values().next().unwrap();
+    assert_eq!(thread.queued_ns, 100, "a tenth of the time since the first lock");
+    RAN.set(None);
+    FIRST.set(true);
+}
+
 #[test]
 fn blocked_time_is_set_against_off_cpu_time() {
     let file = File::new(MIB, 1);
@@ -723,6 +741,7 @@ fn table_at_end(file: &File) -> LockTable {
 #[test]
 fn a_deadlock_is_in_the_table() {
     const FORWARD: usize = 0x10_0010;
+    const BACKWARD: usize = 0x10_0110;
     let file = File::new(MIB, 1);
     let threads = [const { PerThread::new() }; 2];
     let locks = [const { Trace::new() }; 2];
@@ -733,7 +752,8 @@ fn a_deadlock_is_in_the_table() {
     }
     pass(1_000);
     for i in [0, 1] {
-        file.recorder.waits(&threads[i], &locks[1 - i], ObjectKind::Mutex, Mode::Exclusive, 0x1000 * (2 - i));
+        let call = Call { object: 0x1000 * (2 - i), caller: BACKWARD };
+        file.recorder.waits(&threads[i], &locks[1 - i], ObjectKind::Mutex, Mode::Exclusive, call);
     }
     pass(4_000);
     let table = table_at_end(&file);
@@ -746,7 +766,8 @@ fn a_deadlock_is_in_the_table() {
     let of = |threads: &[AtEndThread]| threads.iter().map(|of| (of.tid, of.for_ns)).collect::<Vec<_>>();
     assert_eq!(of(&end.waiters), [(51, Some(4_000.0))]);
     assert_eq!(of(&end.holders), [(50, Some(5_000.0))]);
-    assert!(!end.holders[0].function.is_empty(), "the call that took it is known");
+    let functions = [&end.holders[0].function, &end.waiters[0].function];
+    assert!(functions.iter().all(|name| !name.is_empty()), "both calls are known: {functions:?}");
     file.recorder.process_ends();
     pass(1_000_000); // of other processes
     assert_eq!(row(&table_at_end(&file), 0x1000).waited_ns(), 4_000.0);

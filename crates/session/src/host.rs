@@ -18,6 +18,19 @@ pub fn allowed_cores() -> Vec<u32> {
     }
 }
 
+/// The numbers of the hardware threads of this one's core, ascending; itself alone where the kernel does not say.
+#[must_use]
+pub fn hardware_threads(core: u32) -> Vec<u32> {
+    let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
+    let list = std::fs::read_to_string(path).unwrap_or_default();
+    let ranges = list.trim().split(',').filter_map(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?)
+    });
+    let threads: Vec<u32> = ranges.flatten().collect();
+    if threads.is_empty() { vec![core] } else { threads }
+}
+
 /// Binds this process, and so every program that it starts, to cores.
 ///
 /// # Errors

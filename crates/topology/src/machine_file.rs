@@ -323,7 +323,7 @@ impl MachineFile {
             return fail("frequency", format!("is {ghz} GHz; it must be 0.01 to 100 GHz"));
         }
         for (field, figure, units) in self.figures() {
-            if let Err(wrong) = check_figure(figure, units, self.frequency.is_some()) {
+            if let Err(wrong) = check_figure(figure, units, self.frequency.as_ref()) {
                 return fail(&field, wrong);
             }
         }
@@ -378,7 +378,10 @@ impl MachineFile {
     }
 }
 
-fn check_figure(figure: &Figure, units: &[FigureUnit], has_frequency: bool) -> Result<(), String> {
+/// The shortest time that a simulation tells from none, ns.
+const LEAST_NS: f64 = 0.001;
+
+fn check_figure(figure: &Figure, units: &[FigureUnit], frequency: Option<&Figure>) -> Result<(), String> {
     let Range { low, likely, high } = figure.range();
     if !(low > 0.0 && low <= likely && likely <= high && high <= 1e12) {
         return Err(format!(
@@ -389,8 +392,14 @@ fn check_figure(figure: &Figure, units: &[FigureUnit], has_frequency: bool) -> R
         let units: Vec<_> = units.iter().map(|unit| unit.name()).collect();
         return Err(format!("is in {}; it must be in {}", figure.unit.name(), units.join(" or ")));
     }
-    if figure.unit == FigureUnit::Cycles && !has_frequency {
-        return Err("is in cycles, and the file has no `frequency`".into());
+    let shortest_ns = match (figure.unit, frequency) {
+        (FigureUnit::Cycles, None) => return Err("is in cycles, and the file has no `frequency`".into()),
+        (FigureUnit::Cycles, Some(frequency)) => low / frequency.value,
+        (FigureUnit::Nanoseconds, _) => low,
+        (FigureUnit::Gigahertz | FigureUnit::Transfers, _) => LEAST_NS,
+    };
+    if shortest_ns < LEAST_NS {
+        return Err(format!("is {shortest_ns:e} ns at the least; a time is at least {LEAST_NS} ns"));
     }
     if figure.source.is_empty() {
         return Err("has an empty source; name the row or command, or say \"assumed\"".into());
@@ -527,6 +536,7 @@ mod tests {
             ("low = 150", "low = 250", "`transfer.cross_socket` is 250 <= 200"),
             ("value = 20,", "value = nan,", "`transfer.same_l3` is NaN"),
             ("value = 20,", "value = -1,", "`transfer.same_l3`"),
+            ("value = 20,", "value = 0.0004,", "`transfer.same_l3` is 4e-4 ns"),
             ("value = 20,", "", "missing field `value`"),
             ("cross_socket = ", "#", "`transfer.cross_socket` is missing"),
             ("unit = \"transfers\"", "unit = \"GHz\"", "must be in transfers or ns or cycles"),

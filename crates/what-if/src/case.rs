@@ -56,7 +56,8 @@ impl Gain {
             .times
             .map_or("a gain that is not known".to_owned(), |times| format!("{} the work", shown(times)));
         let how = self.how.as_ref().map_or(String::new(), |how| format!(" {how}"));
-        format!("{}: {gain} at {} threads.{how}", self.instruction, self.threads)
+        let plural = if self.threads == 1 { "" } else { "s" };
+        format!("{}: {gain} at {} thread{plural}.{how}", self.instruction, self.threads)
     }
 }
 

@@ -184,7 +184,8 @@ impl Gated {
             text::short(least_times_base(*worse_by)),
             100.0 * worse_by
         );
-        if self.ratios.iter().any(|ratio| ratio.verdict == Verdict::CannotTell && ratio.missing().is_none()) {
+        if self.ratios.iter().any(|ratio| ratio.verdict == Verdict::CannotTell && ratio.times_base.is_some())
+        {
             text += " Cannot tell: the range holds both; more --runs make it narrower.";
         }
         if let Base::Profiles(profiles) = &self.asked.base {

@@ -49,7 +49,9 @@ fn case(gated: &Gated, ratio: &Ratio) -> Case {
             details: gated.grown.as_deref().map_or_else(String::new, grown::lines),
         },
         (Verdict::CannotTell, Some(range)) => Case::Skipped(format!("cannot tell: {range}")),
-        (Verdict::CannotTell, None) => Case::Skipped(ratio.missing().unwrap_or_default()),
+        (Verdict::CannotTell, None) => Case::Skipped(
+            ratio.missing().unwrap_or_else(|| "cannot tell: a figure that is divided by is 0".into()),
+        ),
     }
 }
 

@@ -171,6 +171,13 @@ mod tests {
     }
 
     #[test]
+    fn a_candidate_that_does_no_work_is_worse() {
+        let [base, none] = [around(2.0, 0.001), vec![0.0; 10]].map(|values| some(&values));
+        let judged = Ratio::judged(Kind::Scaling, None, Some(4), [base, none], Better::Higher, 0.05);
+        assert_eq!(judged.verdict, Verdict::Worse);
+    }
+
+    #[test]
     fn the_least_shares_are_alike() {
         assert_eq!(share(&[0.0; 5], &[0.0; 5]).verdict, Verdict::Pass);
         assert_eq!(share(&[0.0001; 5], &[0.009; 5]).verdict, Verdict::Pass, "90 times as much of nothing");

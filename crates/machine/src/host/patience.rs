@@ -177,7 +177,10 @@ const SLEEP_DOUBLINGS: u32 = 5;
 
 /// Sets how many pauses a wait of [`Sleeping`] makes before it yields; `u32::MAX` never yields.
 pub fn set_spin_bound(pauses: u32) {
-    SPIN_BOUND.store(pauses, Ordering::Relaxed);
+    // The yields are counted on top of it, and only the greatest number means for ever.
+    let most = u32::MAX - 1 - YIELDS;
+    let bound = if pauses == u32::MAX { pauses } else { pauses.min(most) };
+    SPIN_BOUND.store(bound, Ordering::Relaxed);
 }
 
 const BUCKETS: usize = 256;

@@ -258,11 +258,18 @@ fn grow_open(file: c_int, start: u64, end: u64) -> Result<u64, i32> {
     let target = end.next_multiple_of(GROWTH).min(bound.rlim_cur);
     // Where there is no space for a large step there may be for the least.
     for target in [target, end] {
-        // SAFETY: the descriptor is open.
-        if unsafe { libc::fallocate(file, 0, start as i64, (target - start) as i64) } == 0 {
-            return Ok(target);
-        }
-        match Errno::get() {
+        let error = loop {
+            // SAFETY: the descriptor is open.
+            if unsafe { libc::fallocate(file, 0, start as i64, (target - start) as i64) } == 0 {
+                return Ok(target);
+            }
+            // A thread that is stopped meanwhile, or traced, is interrupted.
+            match Errno::get() {
+                libc::EINTR => {}
+                error => break error,
+            }
+        };
+        match error {
             // This file system cannot promise space, so the caller's own range is written: that makes it exist.
             libc::EOPNOTSUPP | libc::ENOSYS => return write_zeros(file, start, end).map(|()| end),
             libc::ENOSPC | libc::EDQUOT if target > end => {}
@@ -279,8 +286,11 @@ fn write_zeros(file: c_int, start: u64, end: u64) -> Result<(), i32> {
         let length = (end - at).min(PAGE) as usize;
         // SAFETY: the buffer is long enough; no other thread or process has this range.
         let wrote = unsafe { libc::pwrite(file, ZEROS.as_ptr().cast(), length, at as i64) };
-        if wrote <= 0 {
-            return Err(Errno::get());
+        match wrote {
+            0 => return Err(libc::EIO),
+            ..0 if Errno::get() == libc::EINTR => continue,
+            ..0 => return Err(Errno::get()),
+            _ => {}
         }
         at += wrote as u64;
     }

@@ -55,7 +55,7 @@ pub struct AtEndThread {
     pub shared: bool,
     /// For how long, ns; `None` of a hold that is not timed.
     pub for_ns: Option<f64>,
-    /// The function that took the lock; empty of a waiter, and where it is unknown. Safe to print.
+    /// The function that took the lock, or waits for it; empty where it is unknown. Safe to print.
     pub function: String,
     /// Its place in the source, `file:line`.
     pub source: Option<String>,
@@ -143,7 +143,7 @@ impl<'p> UnendedOf<'p> {
                     thread,
                     shared: thread.lock_waited & 1 == 1,
                     for_ns: Some(lasted_ns),
-                    caller: 0,
+                    caller: thread.lock_waited_from,
                 });
             }
         }

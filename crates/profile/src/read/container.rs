@@ -375,8 +375,8 @@ fn parse_header(path: &Path, bytes: &[u8], length: u64) -> Result<HeaderValues, 
             format!("version {version} with a header of {header_length} bytes does not exist"),
         ));
     }
-    // Where the disk was full, blocks may have been given out that never came to be.
-    if length < header.allocated && header.growth_error == 0 {
+    // Where the disk was full, or all was killed at once, blocks may have been given out that never came to be.
+    if length < header.allocated.min(header.grown) && header.growth_error == 0 {
         return Err(Error::Truncated { path: path.to_owned(), length, allocated: header.allocated });
     }
     Ok(header)
@@ -559,7 +559,9 @@ impl<'p> Parser<'p> {
             let lines = payload.split(|&byte| byte == b'\n');
             let mut latest = Vec::new();
             for mapping in lines.filter_map(|line| self.paths.parse_mapping(line)) {
-                self.space = self.space.checked_sub(1).ok_or_else(|| too_many("mappings"))?;
+                // What is no longer named is still counted.
+                let Some(space) = self.space.checked_sub(1) else { break };
+                self.space = space;
                 latest.push(mapping);
             }
             begun.mappings.push(latest);

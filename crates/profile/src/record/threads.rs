@@ -356,13 +356,21 @@ impl<H: Host> Recorder<H> {
     fn close_thread(&self, thread: &Thread, tid: u32, own: bool) {
         let now = self.host.monotonic_ns();
         let age = now.saturating_sub(thread.started_ns.load(Relaxed));
-        let (running, queued) = if own && age < LOOKED_AT_NS && !self.host.is_first(tid) {
-            (self.host.running_ns(), 0)
+        // One that had run for long before its first acquisition was looked at then: so is its end.
+        let ran = if own && age < LOOKED_AT_NS && !self.host.is_first(tid) {
+            Some(self.host.running_ns()).filter(|&ran| ran < LOOKED_AT_NS)
         } else {
-            self.look_at(thread, tid)
+            None
         };
+        let (running, queued) = ran.map_or_else(|| self.look_at(thread, tid), |ran| (ran, 0));
         add(&thread.running_ns, running);
         add(&thread.queued_ns, queued);
+        // Where `/proc` could be read at the beginning and cannot be now.
+        for time in [&thread.running_ns, &thread.queued_ns] {
+            if time.load(Relaxed).cast_signed() < 0 {
+                time.store(0, Relaxed);
+            }
+        }
         add(&thread.age_ns, age);
         thread.ended_ns.store(now, Relaxed);
     }

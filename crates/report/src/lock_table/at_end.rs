@@ -41,10 +41,13 @@ fn longest_ns(end: &AtEnd) -> f64 {
 fn sentence(lock: &str, end: &AtEnd) -> String {
     let (lock, longest) = (printable(lock), time(longest_ns(end)));
     let mut line = match &*end.waiters {
-        [waiter] => format!("At the end {} waited for {lock}, for {longest}", name(waiter)),
+        [waiter] => {
+            format!("At the end {} waited for {lock}{}, for {longest}", name(waiter), place(" in ", waiter))
+        }
         waiters => {
             let count = grouped(waiters.len() as u64);
-            format!("At the end {count} threads waited for {lock}, for up to {longest}")
+            let place = waiters.first().map(|longest| place(" in ", longest)).unwrap_or_default();
+            format!("At the end {count} threads waited for {lock}, for up to {longest}{place}")
         }
     };
     if let Some(holder) = end.holders.first() {
@@ -56,13 +59,21 @@ fn sentence(lock: &str, end: &AtEnd) -> String {
         if let Some(for_ns) = holder.for_ns {
             let _ = write!(line, " for {}", time(for_ns));
         }
-        if !holder.function.is_empty() {
-            let place = place_of(&printable(&holder.function), holder.source.as_deref());
-            let _ = write!(line, ", from {place} on");
+        match &*place(", from ", holder) {
+            "" => {}
+            place => line += &format!("{place} on"),
         }
     }
     line.push('.');
     line
+}
+
+/// After a word, the function that waits for the lock or took it, if that is known.
+fn place(after: &str, thread: &AtEndThread) -> String {
+    match &*thread.function {
+        "" => String::new(),
+        function => format!("{after}{}", place_of(&printable(function), thread.source.as_deref())),
+    }
 }
 
 fn name(thread: &AtEndThread) -> String {
@@ -90,8 +101,13 @@ mod tests {
             source: Some("/src/dead.c:4".into()),
             ..thread(7, 2e9)
         };
-        let end = AtEnd { waiters: vec![thread(8, 1.9e9)], holders: vec![holder] };
-        let expected = "At the end thread 8 (worker) waited for first, for 1.90 s, which thread 7 (worker) held for 2.00 s, from forward (dead.c:4) on.";
+        let waiter = AtEndThread {
+            function: "backward".into(),
+            source: Some("/src/dead.c:9".into()),
+            ..thread(8, 1.9e9)
+        };
+        let end = AtEnd { waiters: vec![waiter], holders: vec![holder] };
+        let expected = "At the end thread 8 (worker) waited for first in backward (dead.c:9), for 1.90 s, which thread 7 (worker) held for 2.00 s, from forward (dead.c:4) on.";
         assert_eq!(sentence("first", &end), expected);
         let mut lock = row("first", LockKind::Object(ObjectKind::Mutex), usage(1, 0.0), Usage::default());
         lock.at_end = Some(end);

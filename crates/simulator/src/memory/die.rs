@@ -17,7 +17,6 @@
 //! leaps where the waiters sit on two sockets, is nowhere else.
 
 use super::home::UNDER_WAY;
-use super::requester::Queue;
 use super::{Memory, Miss};
 use crate::clock::{Clock, Event};
 use crate::directory::{Request, State};
@@ -101,9 +100,7 @@ impl Memory {
     }
 
     fn wait_in_die(&mut self, line: u32, thread: u32) {
-        let entry = self.lines.get(line);
-        entry.in_die = self.requesters.push_back(entry.in_die, thread);
-        entry.waiting_in_dies += 1;
+        self.lines.get(line).in_die.push_back(thread);
     }
 
     /// A die has the answer that its cores waited for: those that came meanwhile ask again.
@@ -118,19 +115,14 @@ impl Memory {
 
     /// Those that wait in a die ask again now, in their order.
     pub(crate) fn ask_again(&mut self, clock: &mut Clock, line: u32, die: u32) {
-        let entry = self.lines.get(line);
-        let mut queue = std::mem::replace(&mut entry.in_die, Queue::EMPTY);
-        let (mut others, mut waiting) = (Queue::EMPTY, 0);
-        while let (Some(waiter), rest) = self.requesters.pop_front(queue) {
-            queue = rest;
-            if self.caches[self.requesters.get(waiter).core as usize].die == die {
+        let Self { lines, caches, requesters, .. } = self;
+        lines.get(line).in_die.retain(|&waiter| {
+            let is_elsewhere = caches[requesters.get(waiter).core as usize].die != die;
+            if !is_elsewhere {
                 clock.push(clock.now, Event::Issue(waiter));
-            } else {
-                others = self.requesters.push_back(others, waiter);
-                waiting += 1;
             }
-        }
-        (entry.in_die, entry.waiting_in_dies) = (others, waiting);
+            is_elsewhere
+        });
     }
 
     /// A load that the die's cache answers, after the requests that came before. Its core asked at a time, now or before.

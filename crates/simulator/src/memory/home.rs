@@ -20,7 +20,7 @@ use crate::{NOBODY, Time};
 pub(crate) const UNDER_WAY: Time = Time::MAX;
 
 /// Requests of a line among which its home chooses; the others stand behind them.
-const TRACKED: u32 = 64;
+const TRACKED: usize = 64;
 
 /// A request at its line's home.
 #[derive(Clone, Copy)]
@@ -81,18 +81,15 @@ impl Memory {
         asking.at_home = now;
         let line = asking.line;
         let entry = self.lines.get(line);
-        let (queue, free) = (entry.at_home, entry.home_free);
-        if queue.is_empty() && free <= now {
+        let (is_first, free) = (entry.at_home.is_empty(), entry.home_free);
+        if is_first && free <= now {
             return self.serve_at_home(clock, thread, now);
         }
         entry.counts.home_waits += 1;
-        if queue.is_empty() && free != UNDER_WAY {
+        if is_first && free != UNDER_WAY {
             clock.push(free, Event::HomeFree(line));
         }
-        let queue = self.requesters.push_back(queue, thread);
-        let entry = self.lines.get(line);
-        entry.at_home = queue;
-        entry.waiting += 1;
+        entry.at_home.push_back(thread);
         None
     }
 
@@ -108,13 +105,12 @@ impl Memory {
 
     /// Takes one of those that wait at a line's home.
     fn take_waiting(&mut self, line: u32) -> Option<u32> {
-        let entry = self.lines.get(line);
-        let (queue, waiting) = (entry.at_home, entry.waiting);
-        entry.waiting = waiting.checked_sub(1)?;
-        let position = if waiting > 1 { self.random.next() % u64::from(waiting.min(TRACKED)) } else { 0 };
-        let (taken, rest) = self.requesters.take_at(queue, position);
-        self.lines.get(line).at_home = rest;
-        taken
+        let queue = &mut self.lines.get(line).at_home;
+        let position = match queue.len() {
+            0 | 1 => 0,
+            waiting => (self.random.next() % waiting.min(TRACKED) as u64) as usize,
+        };
+        queue.remove(position)
     }
 
     /// Lets the next request come when the home is free.
@@ -176,7 +172,7 @@ impl Memory {
     /// if it has to refuse others meanwhile.
     fn answered(&mut self, asked: AtHome, now: Time, done: Time, free: Time) {
         let entry = self.lines.get(asked.line);
-        let tries = u64::from(entry.waiting + entry.waiting_in_dies) * self.hardware.refused_try;
+        let tries = (entry.at_home.len() + entry.in_die.len()) as u64 * self.hardware.refused_try;
         if tries > 0 {
             self.interconnect.refuse(asked.home, now, tries);
         }

@@ -1,8 +1,9 @@
 //! Lines of memory: each one's directory entry, its copies, its counters.
 
+use std::collections::VecDeque;
+
 use machine::LINE_BYTES;
 
-use super::requester::Queue;
 use crate::directory::{Request, State};
 use crate::hardware::{Dies, MAX_CORES};
 use crate::report::LineCounts;
@@ -41,14 +42,10 @@ pub(crate) struct Line {
     pub(crate) state: State,
     /// When the home takes the next request.
     pub(crate) home_free: Time,
-    /// Requests that wait at the home.
-    pub(crate) at_home: Queue,
-    /// How many.
-    pub(crate) waiting: u32,
-    /// Requests of a die that wait for that die's own request to the home.
-    pub(crate) in_die: Queue,
-    /// How many.
-    pub(crate) waiting_in_dies: u32,
+    /// Threads whose requests wait at the home.
+    pub(crate) at_home: VecDeque<u32>,
+    /// Threads whose requests wait for their die's own request to the home.
+    pub(crate) in_die: VecDeque<u32>,
     pub(crate) banks: Box<[Bank]>,
     pub(crate) counts: LineCounts,
 }
@@ -64,10 +61,8 @@ impl Line {
             home: NO_HOME,
             state: State::Invalid,
             home_free: 0,
-            at_home: Queue::EMPTY,
-            waiting: 0,
-            in_die: Queue::EMPTY,
-            waiting_in_dies: 0,
+            at_home: VecDeque::new(),
+            in_die: VecDeque::new(),
             banks: Box::default(),
             counts: LineCounts::default(),
         }

@@ -1,9 +1,9 @@
-//! Who asks the memory: what each one wants, and the queues in which they wait.
+//! Who asks the memory: what each one wants.
 
 use std::panic::Location;
 
+use crate::Time;
 use crate::directory::Request;
-use crate::{NOBODY, Time};
 
 /// The lines that a thread watches, and when it would poll them again.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,8 +35,6 @@ pub(crate) struct Requester {
     pub(crate) site: Option<&'static Location<'static>>,
     /// The request was sent to the home on behalf of the whole die.
     pub(crate) for_die: bool,
-    /// The next one in the same queue.
-    next: u32,
     pub(crate) watched: Watched,
 }
 
@@ -44,22 +42,6 @@ pub(crate) struct Requester {
 #[derive(Default)]
 pub(crate) struct Requesters {
     all: Vec<Requester>,
-}
-
-/// First and last of the requesters in a queue, linked through [`Requester::next`].
-#[derive(Clone, Copy)]
-pub(crate) struct Queue {
-    first: u32,
-    last: u32,
-}
-
-impl Queue {
-    pub(crate) const EMPTY: Self = Self { first: NOBODY, last: NOBODY };
-
-    #[inline]
-    pub(crate) fn is_empty(self) -> bool {
-        self.first == NOBODY
-    }
 }
 
 impl Requesters {
@@ -79,7 +61,6 @@ impl Requesters {
             sent: 0,
             site: None,
             for_die: false,
-            next: NOBODY,
             watched: Watched::default(),
         });
     }
@@ -92,38 +73,5 @@ impl Requesters {
     #[inline]
     pub(crate) fn get_mut(&mut self, thread: u32) -> &mut Requester {
         &mut self.all[thread as usize]
-    }
-
-    pub(crate) fn push_back(&mut self, mut queue: Queue, thread: u32) -> Queue {
-        self.get_mut(thread).next = NOBODY;
-        match queue.first {
-            NOBODY => queue.first = thread,
-            _ => self.get_mut(queue.last).next = thread,
-        }
-        queue.last = thread;
-        queue
-    }
-
-    pub(crate) fn pop_front(&self, mut queue: Queue) -> (Option<u32>, Queue) {
-        let first = queue.first;
-        if first == NOBODY {
-            return (None, queue);
-        }
-        queue.first = self.get(first).next;
-        (Some(first), queue)
-    }
-
-    /// Takes the requester at a position of a queue that is longer than that.
-    pub(crate) fn take_at(&mut self, mut queue: Queue, position: u64) -> (Option<u32>, Queue) {
-        if position == 0 {
-            return self.pop_front(queue);
-        }
-        let before = (1..position).fold(queue.first, |thread, _| self.get(thread).next);
-        let taken = self.get(before).next;
-        self.get_mut(before).next = self.get(taken).next;
-        if queue.last == taken {
-            queue.last = before;
-        }
-        (Some(taken), queue)
     }
 }

@@ -231,7 +231,7 @@ impl Visitor<Checked> for NeverPromised {
     type Output = ();
 
     fn tried<L: TryLock<Checked>>(self, _: &Lock) {
-        never_promised::<L>(self.0)
+        never_promised::<L>(self.0);
     }
 }
 

@@ -53,13 +53,15 @@ fn parse(bytes: &[u8]) -> Result<RuntimeWaits, String> {
     for sample in &message.sample {
         let value = |at: usize| sample.value.get(at).map_or(0, |&value| u64::try_from(value).unwrap_or(0));
         // A location has inlined functions first.
+        let mut looked_at = 0;
         let lines = sample.location_id.iter().filter_map(|id| locations.get(id)).flat_map(|l| &l.line);
+        let lines = lines.take(MOST_FRAMES.min(left)).inspect(|_| looked_at += 1);
         let frames = lines.filter_map(|line| Some((functions.get(&line.function_id)?, line.line)));
         let frames = frames.filter_map(|(function, line)| {
             Some(Frame { function: text(function.name)?, file: text(function.filename), line })
         });
-        let frames: Vec<Frame<'_>> = frames.take(MOST_FRAMES.min(left)).collect();
-        left -= frames.len();
+        let frames: Vec<Frame<'_>> = frames.collect();
+        left -= looked_at;
         let Some((way, behind, site)) = told_by(&frames) else { continue };
         let short = |text: &str| printable_up_to(LONGEST_NAME, text);
         let function = Rc::from(short(site.function));

@@ -149,9 +149,13 @@ impl<'a> Chunk<'a> {
     /// The constants of these classes, from the last event that has some back to the first.
     fn all_constants(&self, classes: &[i64]) -> Result<HashMap<(i64, i64), Value<'a>>, Broken> {
         let mut constants = HashMap::new();
-        let mut at = self.header.constants;
+        let (mut at, mut end) = (self.header.constants, u64::MAX);
         while at >= HEADER as u64 {
             let mut event = self.reader(at)?.event()?;
+            // Events lie behind each other: those that overlap could be read without end.
+            if (event.bytes.len() as u64).saturating_add(at) > end {
+                return Err(Broken("its constants overlap"));
+            }
             if event.long()? != CONSTANTS {
                 return Err(Broken("its constants are not where its header says"));
             }
@@ -171,9 +175,11 @@ impl<'a> Chunk<'a> {
                     }
                 }
             }
-            // Events lie behind each other, so that a way back ends.
             match u64::try_from(to_earlier.saturating_neg()) {
-                Ok(back) if back > 0 && back <= at => at -= back,
+                Ok(back) if back > 0 && back <= at => {
+                    end = at;
+                    at -= back;
+                }
                 _ => break,
             }
         }

@@ -163,6 +163,24 @@ impl<L: RawLock<M>, M: Machine, G: Guards> Api<L, M, G> {
     fn address(&self) -> usize {
         core::ptr::from_ref(self).addr()
     }
+
+    /// Acquires, or ends the program where the lock is denied. `MutexGuard::unlocked` and a condition wait acquire while their guard
+    /// lives: to unwind would leave a guard of a lock that the thread does not hold.
+    #[inline]
+    fn acquire(&self, side: Side, try_acquire: impl FnOnce() -> bool, acquire: impl FnOnce()) {
+        let ends = EndsUnwinding::<M>(PhantomData);
+        deadlock::acquire(self.address(), side, try_acquire, acquire);
+        core::mem::forget(ends);
+    }
+}
+
+/// Ends the program when a panic comes this far.
+struct EndsUnwinding<M: Machine>(PhantomData<M>);
+
+impl<M: Machine> Drop for EndsUnwinding<M> {
+    fn drop(&mut self) {
+        M::end_program("an acquisition was denied, and there may be a guard of it already");
+    }
 }
 
 impl<L: RawLock<M>, M: Machine, G: Guards> Default for Api<L, M, G> {
@@ -190,7 +208,7 @@ unsafe impl<L: TryLock<M>, M: Machine, G: Guards> RawMutex for Api<L, M, G> {
 
     #[inline]
     fn lock(&self) {
-        deadlock::acquire(self.address(), Side::Exclusive, || self.0.try_acquire(), || self.0.acquire());
+        self.acquire(Side::Exclusive, || self.0.try_acquire(), || self.0.acquire());
     }
 
     #[inline]
@@ -242,7 +260,7 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRw
     #[inline]
     fn lock_shared(&self) {
         let try_acquire = || self.0.try_acquire_shared(false);
-        deadlock::acquire(self.address(), Side::Shared, try_acquire, || self.0.acquire_shared(false));
+        self.acquire(Side::Shared, try_acquire, || self.0.acquire_shared(false));
     }
 
     #[inline]
@@ -259,7 +277,7 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRw
 
     #[inline]
     fn lock_exclusive(&self) {
-        deadlock::acquire(self.address(), Side::Exclusive, || self.0.try_acquire(), || self.0.acquire());
+        self.acquire(Side::Exclusive, || self.0.try_acquire(), || self.0.acquire());
     }
 
     #[inline]
@@ -288,7 +306,7 @@ unsafe impl<L: RawRwLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::RawRw
     #[inline]
     fn lock_shared_recursive(&self) {
         let try_acquire = || self.0.try_acquire_shared(true);
-        deadlock::acquire(self.address(), Side::SharedAgain, try_acquire, || self.0.acquire_shared(true));
+        self.acquire(Side::SharedAgain, try_acquire, || self.0.acquire_shared(true));
     }
 
     #[inline]
@@ -316,7 +334,7 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::
     #[inline]
     fn lock_upgradable(&self) {
         let try_acquire = || self.0.try_acquire_upgradable();
-        deadlock::acquire(self.address(), Side::Upgradable, try_acquire, || self.0.acquire_upgradable());
+        self.acquire(Side::Upgradable, try_acquire, || self.0.acquire_upgradable());
     }
 
     #[inline]
@@ -336,7 +354,7 @@ unsafe impl<L: UpgradableLock<M> + TryLock<M>, M: Machine, G: Guards> lock_api::
         deadlock::release(self.address(), Side::Upgradable);
         // SAFETY: by the caller.
         let upgrade = || unsafe { self.0.upgrade() };
-        deadlock::acquire(self.address(), Side::Exclusive, || false, upgrade);
+        self.acquire(Side::Exclusive, || false, upgrade);
     }
 
     #[inline]

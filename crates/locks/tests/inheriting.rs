@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use contend_locks::api::InheritingMutex;
+use contend_locks::api::{InheritingMutex, InheritingMutexGuard};
 use contend_locks::{Condvar, Denied, Futex, RawLock, RtMutex, TimedLock, TryLock};
 use machine::{Clock, Deadline, HIGHEST_PRIORITY, Machine, Native, Patient, Plan, Timeout, Word};
 
@@ -371,4 +371,27 @@ fn a_high_priority_does_not_wait_for_a_middling_one() {
     }
     assert!(is_inverted::<Futex>(), "with a plain lock the middling thread keeps the low one from running");
     assert!(!is_inverted::<RtMutex>());
+}
+
+/// `unlocked` takes the mutex back while its guard lives: caught, a panic would leave two threads inside.
+#[test]
+fn an_acquisition_by_a_guard_that_is_denied_ends_the_program() {
+    const CHILD: &str = "CONTEND_IS_DENIED";
+    let name = "an_acquisition_by_a_guard_that_is_denied_ends_the_program";
+    if std::env::var_os(CHILD).is_some() {
+        let mutex: InheritingMutex<()> = InheritingMutex::new(());
+        let mut guard = mutex.lock();
+        let denied = catch_unwind(AssertUnwindSafe(|| {
+            InheritingMutexGuard::unlocked(&mut guard, || core::mem::forget(mutex.lock()));
+        }));
+        println!("caught: {}", denied.is_err());
+        std::process::exit(0);
+    }
+    let program = std::env::current_exe().expect("a path");
+    let ended =
+        std::process::Command::new(program).args(["--exact", name, "--nocapture"]).env(CHILD, "1").output();
+    let ended = ended.expect("it starts");
+    let (printed, told) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&ended.status), Some(6), "{printed}{told}");
+    assert!(!printed.contains("caught") && told.contains("deadlock"), "{printed}{told}");
 }

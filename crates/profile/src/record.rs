@@ -734,14 +734,16 @@ impl<H: Host> Recorder<H> {
         // A thread that waits at its first lock gets its record now instead of afterwards, while it holds the lock. That takes
         // time, which is no waiting.
         let known = trace.lock() != 0 && !self.only_counts.load(Relaxed);
+        let is_new = t.find(key_of(trace.lock(), mode)).is_none();
         let pair = if known { self.pair(t, trace, kind, mode, call.object) } else { None };
         let caller = call.caller as u64;
         if caller != 0
             && let Some(pair) = pair
         {
-            match pair.acquisitions.load(Relaxed) {
-                0 => _ = place_of(pair.callers(), caller), // not new: the pair was made with its stack
-                _ => _ = self.called_from(t, pair, caller),
+            if is_new {
+                place_of(pair.callers(), caller); // not new: the pair was made with its stack
+            } else {
+                self.called_from(t, pair, caller);
             }
         }
         if t.section.get() != 0 && !H::stayed_on_core() {

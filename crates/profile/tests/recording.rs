@@ -324,6 +324,29 @@ fn a_forked_child_counts_in_a_section_of_its_own() {
     assert_eq!(counts, [(77, old, 2), (78, old, 1), (78, new, 1)], "what was mapped at the fork still is");
 }
 
+/// Each once: the one that a pair is made with, and that of a call that waits after a try from elsewhere has failed.
+#[test]
+fn stacks_of_calls_that_wait_are_noted() {
+    let file = File::new(MIB, 1);
+    let [holder, tries, waits] = [const { PerThread::new() }; 3];
+    let lock = Trace::new();
+    file.recorder.acquired(&holder, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
+    let from = |caller: u64| Call { object: 0x1000, caller: caller as usize };
+    STACK.set(vec![0x5001, 0x5002]);
+    file.recorder.try_failed(&tries, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
+    STACK.set(vec![0x6001, 0x6002]);
+    file.recorder.waits(&tries, &lock, ObjectKind::Mutex, Mode::Exclusive, from(0x6001));
+    file.recorder.waits_no_more(&tries);
+    STACK.set(vec![0x7001, 0x7002]);
+    file.recorder.waits(&waits, &lock, ObjectKind::Mutex, Mode::Exclusive, from(0x7001));
+    STACK.take();
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    let noted: Vec<_> = profile.sections()[0].sites.iter().map(|(_, stack)| &stack[..]).collect();
+    for stack in [[0x5001, 0x5002], [0x6001, 0x6002], [0x7001, 0x7002]] {
+        assert_eq!(noted.iter().filter(|noted| **noted == stack).count(), 1, "{stack:x?}: {noted:x?}");
+    }
+}
+
 #[test]
 fn a_forked_child_notes_the_stacks_that_its_parent_has_noted() {
     let file = File::new(MIB, 1);

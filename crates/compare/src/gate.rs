@@ -398,6 +398,8 @@ impl Gate {
         let speedup = |(&one, &many): (&Option<f64>, &Option<f64>)| {
             let speedup = match self.metric.better() {
                 Better::Lower => work * one? / many?,
+                // What does no work gets nothing faster, whether it did any on one thread or not.
+                Better::Higher if many? == 0.0 => 0.0,
                 Better::Higher => many? / one?,
             };
             Some(speedup).filter(|speedup| speedup.is_finite())

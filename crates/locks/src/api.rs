@@ -19,6 +19,7 @@ use lock_api::RawMutex;
 use machine::{Deadline, Machine, Patient, Timeout};
 
 use crate::deadlock::{self, Side};
+use crate::elided::leave_transaction;
 use crate::{
     DowngradeLock, Elided, FairLock, Futex, RawLock, RawRwLock, RetryThenSkip, RtMutex, Rw, TimedLock,
     TimedRwLock, TimedUpgradableLock, TryLock, UpgradableLock,
@@ -166,8 +167,14 @@ impl<L: RawLock<M>, M: Machine, G: Guards> Api<L, M, G> {
 
     /// Acquires, or ends the program where the lock is denied. `MutexGuard::unlocked` and a condition wait acquire while their guard
     /// lives: to unwind would leave a guard of a lock that the thread does not hold.
+    ///
+    /// Within a transaction the caller may have the lock already, elided, which an acquisition would not find: so that one ends. A lock
+    /// that can be elided has guards that stay; its tries and its waits with a deadline see to it themselves.
     #[inline]
     fn acquire(&self, side: Side, try_acquire: impl FnOnce() -> bool, acquire: impl FnOnce()) {
+        if G::STAY {
+            leave_transaction::<M>();
+        }
         let ends = EndsUnwinding::<M>(PhantomData);
         deadlock::acquire(self.address(), side, try_acquire, acquire);
         core::mem::forget(ends);

@@ -12,12 +12,14 @@
 //! right all the same: the lock is free then and stays so until it has committed, and whatever a holder changed meanwhile of what it had
 //! read has aborted it.
 //! A transaction within another is a part of that. If the inner lock is not elided there, it is acquired within the transaction,
-//! and released in it: no other thread sees either.
+//! and released in it: no other thread sees either. A thread that elides a lock and acquires it again, as none may, therefore goes on
+//! where it would wait for itself; [`ElidedMutex`](crate::api::ElidedMutex), where safe code could have two guards then, is not elided
+//! within another transaction.
 //!
 //! Order: none among transactions; that of the lock among those that acquire it. Who has acquired releases.
 //! Source: Rajwar and Goodman 2001; Intel's Restricted Transactional Memory; glibc 2.18 (2013).
 
-use machine::transaction::LOCK_HELD;
+use machine::transaction::{LOCK_HELD, NESTED};
 use machine::{Abort, GaveUp, Machine, Patient, Timeout};
 
 use crate::elision::{Next, Policy, RetryThenSkip, Subscription};
@@ -45,9 +47,38 @@ pub struct Elided<L, P = RetryThenSkip<Patient>> {
 }
 
 impl<L, P> Elided<L, P> {
-    /// Begins a section: as a transaction, which gives `elided`, or as `acquire` does.
+    /// Begins a section: as a transaction, or as `acquire` does.
     #[inline]
-    fn enter<M: Machine, R>(&self, elided: R, acquire: impl FnOnce() -> R) -> R
+    fn enter<M: Machine>(&self, acquire: impl FnOnce())
+    where
+        L: Elidable<M>,
+        P: Policy<M>,
+    {
+        let next = |aborts, abort| self.policy.next(aborts, abort);
+        _ = self.enter_or::<M>(next, || {
+            acquire();
+            Ok(())
+        });
+    }
+
+    /// As [`enter`](Self::enter) for a thread that does not wait for ever: it begins one transaction, since the policy may wait for the
+    /// lock or for another thread before a second one. Within a transaction it does as [`try_enter`](Self::try_enter) does.
+    #[inline]
+    fn enter_in_time<M: Machine>(&self, acquire: impl FnOnce() -> Result<(), GaveUp>) -> Result<(), GaveUp>
+    where
+        L: Elidable<M>,
+        P: Policy<M>,
+    {
+        leave_transaction::<M>();
+        self.enter_or::<M>(|_, _| Next::Acquire, acquire)
+    }
+
+    #[inline]
+    fn enter_or<M: Machine>(
+        &self,
+        next: impl Fn(u32, Abort) -> Next,
+        acquire: impl FnOnce() -> Result<(), GaveUp>,
+    ) -> Result<(), GaveUp>
     where
         L: Elidable<M>,
         P: Policy<M>,
@@ -55,12 +86,26 @@ impl<L, P> Elided<L, P> {
         if !M::has_transactions() || !self.policy.tries() {
             return acquire();
         }
-        if self.try_transactions(|aborts, abort| self.policy.next(aborts, abort)) {
-            return elided;
+        if self.try_transactions(next) {
+            return Ok(());
         }
         let acquired = acquire();
         self.policy.ended(false);
         acquired
+    }
+
+    /// One transaction, and if that aborts, or there are none, what `acquire` tries.
+    ///
+    /// Within a transaction this cannot tell the caller's own section from none, for which the lock is free, too: so that one aborts.
+    /// glibc does the same.
+    #[inline]
+    fn try_enter<M: Machine>(&self, acquire: impl FnOnce() -> bool) -> bool
+    where
+        L: Elidable<M>,
+        P: Policy<M>,
+    {
+        leave_transaction::<M>();
+        M::has_transactions() && self.try_transactions(|_, _| Next::Acquire) || acquire()
     }
 
     /// Begins transactions as long as they abort and `next` says so. True in one, which has found the lock free if it subscribes eagerly.
@@ -137,7 +182,7 @@ unsafe impl<L: Elidable<M>, P: Policy<M>, M: Machine> RawLock<M> for Elided<L, P
 
     #[inline]
     fn acquire(&self) {
-        self.enter::<M, _>((), || self.lock.acquire());
+        self.enter::<M>(|| self.lock.acquire());
     }
 
     #[inline]
@@ -166,19 +211,18 @@ unsafe impl<L: Elidable<M>, P: Policy<M>, M: Machine> RawLock<M> for Elided<L, P
 
 // SAFETY: true only in a transaction that has found the lock free and watches it, or when the lock's own try has acquired it.
 unsafe impl<L: Elidable<M> + TryLock<M>, P: Policy<M>, M: Machine> TryLock<M> for Elided<L, P> {
-    /// One transaction, and if that aborts one try of the lock.
     #[inline]
     fn try_acquire(&self) -> bool {
-        M::has_transactions() && self.try_transactions(|_, _| Next::Acquire) || self.lock.try_acquire()
+        self.try_enter::<M>(|| self.lock.try_acquire())
     }
 }
 
 // SAFETY: `Ok` only in a transaction that has found the lock free and watches it, or when the lock's own wait has acquired it.
 unsafe impl<L: Elidable<M> + TimedLock<M>, P: Policy<M>, M: Machine> TimedLock<M> for Elided<L, P> {
-    /// Tries transactions first, however long the timeout is.
+    /// Tries a transaction first, however long the timeout is.
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        self.enter::<M, _>(Ok(()), || self.lock.acquire_or(timeout))
+        self.enter_in_time::<M>(|| self.lock.acquire_or(timeout))
     }
 }
 
@@ -186,13 +230,12 @@ unsafe impl<L: Elidable<M> + TimedLock<M>, P: Policy<M>, M: Machine> TimedLock<M
 unsafe impl<L: Elidable<M> + RawRwLock<M>, P: Policy<M>, M: Machine> RawRwLock<M> for Elided<L, P> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
-        self.enter::<M, _>((), || self.lock.acquire_shared(reads_already));
+        self.enter::<M>(|| self.lock.acquire_shared(reads_already));
     }
 
     #[inline]
     fn try_acquire_shared(&self, reads_already: bool) -> bool {
-        M::has_transactions() && self.try_transactions(|_, _| Next::Acquire)
-            || self.lock.try_acquire_shared(reads_already)
+        self.try_enter::<M>(|| self.lock.try_acquire_shared(reads_already))
     }
 
     #[inline]
@@ -221,7 +264,7 @@ unsafe impl<L: Elidable<M> + RawRwLock<M>, P: Policy<M>, M: Machine> RawRwLock<M
 unsafe impl<L: Elidable<M> + TimedRwLock<M>, P: Policy<M>, M: Machine> TimedRwLock<M> for Elided<L, P> {
     #[inline]
     fn acquire_shared_or(&self, reads_already: bool, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
-        self.enter::<M, _>(Ok(()), || self.lock.acquire_shared_or(reads_already, timeout))
+        self.enter_in_time::<M>(|| self.lock.acquire_shared_or(reads_already, timeout))
     }
 }
 
@@ -233,6 +276,14 @@ unsafe impl<L: Elidable<M> + DowngradeLock<M>, P: Policy<M>, M: Machine> Downgra
             // SAFETY: the caller's.
             unsafe { self.lock.downgrade() };
         }
+    }
+}
+
+/// Ends the transaction that the caller is in, if it is in one: the section begins again and acquires its lock.
+#[inline]
+pub(crate) fn leave_transaction<M: Machine>() {
+    if M::in_transaction() {
+        M::abort_transaction::<NESTED>();
     }
 }
 

@@ -15,7 +15,7 @@
 //! that outlasts the hold.
 
 use machine::Ordering::Relaxed;
-use machine::transaction::{Cause, LOCK_HELD};
+use machine::transaction::{Cause, LOCK_HELD, NESTED};
 use machine::{Abort, Machine, Patient, Word};
 
 use crate::{RawLock, Ticket};
@@ -74,6 +74,7 @@ pub trait Policy<M: Machine>: Send + Sync + Sized + 'static {
 /// Whether another try is of no use: the section is too large, or does what a transaction cannot do.
 const fn is_hopeless(abort: Abort) -> bool {
     matches!(abort.cause(), Cause::Capacity | Cause::Refused | Cause::Unavailable)
+        || matches!(abort.code(), Some(NESTED))
 }
 
 /// glibc's policy: three tries as long as the processor says that one may succeed; otherwise, and after them, the next three

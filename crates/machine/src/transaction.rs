@@ -16,7 +16,7 @@ const EXPLICIT: u32 = 1;
 const MAY_SUCCEED: u32 = 1 << 1;
 const CONFLICT: u32 = 1 << 2;
 const CAPACITY: u32 = 1 << 3;
-const NESTED: u32 = 1 << 5;
+const WITHIN: u32 = 1 << 5;
 /// Bits that the status word does not use.
 const UNAVAILABLE: u32 = 1 << 16;
 const REFUSED: u32 = 1 << 17;
@@ -24,6 +24,9 @@ const CODE_SHIFT: u32 = 24;
 
 /// The code of a transaction that finds the lock held that it elides, as glibc has it.
 pub const LOCK_HELD: u8 = 255;
+
+/// The code of a transaction in which a lock is acquired that may be the one that it elides, as glibc has it.
+pub const NESTED: u8 = 253;
 
 impl Abort {
     /// The machine has no transactions, and never will.
@@ -53,7 +56,7 @@ impl Abort {
     /// The same in a transaction within another one, which aborted both.
     #[must_use]
     pub const fn nested(self) -> Self {
-        Self(self.0 | NESTED)
+        Self(self.0 | WITHIN)
     }
 
     /// The code of an abort that the transaction asked for.
@@ -71,7 +74,7 @@ impl Abort {
     /// Whether it happened in a transaction within another one.
     #[must_use]
     pub const fn is_nested(self) -> bool {
-        self.0 & NESTED != 0
+        self.0 & WITHIN != 0
     }
 
     /// The kind of cause, of which there is one.

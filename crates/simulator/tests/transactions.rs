@@ -5,18 +5,20 @@ mod common;
 use std::hint::black_box;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed as HostRelaxed};
+use std::time::Duration;
 
 use common::{Cell, M, TWO_SOCKETS, hardware};
 use contend_simulator::{Hardware, Options, Report, Simulation, TransactionCounts};
+use locks::api::{ElidedMutex, ElidedRwLock};
 use locks::{
-    LazySubscription, Next, Policy, RawLock, RetryOneByOne, RetryThenSkip, RetryWhenFree, Subscription,
-    Ticket,
+    LazySubscription, Next, Policy, RawLock, RawRwLock, RetryLessOften, RetryOneByOne, RetryThenSkip,
+    RetryWhenFree, Rw, Subscription, Tas, Ticket, TimedLock, TimedRwLock,
 };
 use machine::random::Random;
-use machine::transaction::Cause;
+use machine::transaction::{Cause, NESTED};
 use machine::{
-    Abort, Event, GaveUp, Home, Integer, LINE_BYTES, Machine, Node, Ordering::Relaxed, Placed, PlainCell,
-    Plan, Poll, Timeout, Word,
+    Abort, Deadline, Event, GaveUp, Home, Integer, LINE_BYTES, Machine, Node, Ordering::Relaxed, Placed,
+    PlainCell, Plan, Poll, Timeout, Word,
 };
 use topology::machine_file::Winner;
 use workloads::section::{self, Section};
@@ -900,6 +902,70 @@ fn a_lazy_subscription_lasts_until_the_commit() {
         });
     });
     assert_eq!(report.transactions.begun, 1, "an inner one is part of the outer one");
+}
+
+/// A thread that has elided a lock does not get it a second time: two guards of one value would be unsound.
+#[test]
+fn a_lock_that_is_elided_is_held() {
+    fn is_held<P: Policy<M>>() {
+        let (_, report) = run(&with(&[]), || {
+            let mutex = Placed::<_, M>::new(ElidedMutex::<u32, Tas<M>, P, M>::new(0), Home::Node(0));
+            let rw = Placed::<_, M>::new(ElidedRwLock::<u32, Rw<M>, P, M>::new(0), Home::Node(0));
+            M::run(&Plan::threads(2), &|_| {
+                for _ in 0..5 {
+                    let mut held = mutex.lock();
+                    assert!(mutex.try_lock().is_none());
+                    assert!(mutex.try_lock_for(Duration::from_micros(1)).is_none());
+                    *held += 1;
+                }
+                for _ in 0..5 {
+                    let mut written = rw.write();
+                    assert!(rw.try_read().is_none() && rw.try_write().is_none());
+                    assert!(rw.try_read_for(Duration::from_micros(1)).is_none());
+                    *written += 1;
+                }
+                drop(mutex.lock()); // one that is left alone is elided
+            });
+            assert_eq!((*mutex.lock(), *rw.read()), (10, 10));
+        });
+        assert!(report.transactions.aborted_by(Cause::Explicit) > 0, "{:?}", report.transactions);
+    }
+    is_held::<RetryThenSkip<M>>();
+    is_held::<RetryWhenFree>();
+    is_held::<RetryOneByOne<M>>();
+    is_held::<RetryLessOften<M>>();
+}
+
+/// Whatever the policy waits for, a wait with a deadline ends at it.
+#[test]
+fn a_policy_that_waits_does_not_outlast_a_deadline() {
+    fn gives_up<P: Policy<M>>() {
+        run(&with(&[]), || {
+            let lock = Placed::<_, M>::new(locks::Elided::<Rw<M>, P>::NEW, Home::Node(0));
+            M::run(&Plan::threads(3), &|thread| {
+                if thread == 0 {
+                    lock.acquire();
+                    if M::in_transaction() {
+                        M::abort_transaction::<NESTED>(); // so that it holds the lock itself
+                    }
+                    until(END);
+                    // SAFETY: acquired above.
+                    return unsafe { lock.release() };
+                }
+                until(FIRST);
+                let timeout = Timeout::at(Deadline::after::<M>(Duration::from_micros(10)));
+                let ended = if thread == 1 {
+                    lock.acquire_or(timeout)
+                } else {
+                    lock.acquire_shared_or(false, timeout)
+                };
+                assert!(ended.is_err() && M::now() < END, "{} of {END}", M::now());
+            });
+        });
+    }
+    gives_up::<RetryWhenFree>();
+    gives_up::<RetryOneByOne<M>>();
+    gives_up::<RetryLessOften<M>>();
 }
 
 /// glibc's policy with a counter beside the lock that is written at each acquisition, whether it has to change or not.

@@ -66,22 +66,29 @@ std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, 
     return after(std::chrono::steady_clock::now(), wait);
 }
 
-/// Calls a `clock` function with a point in time of any clock, and gives its error number.
-template <class T, class Clock, class Duration>
-int error_until(T *lock, int (*wait)(T *, int, const struct timespec *),
-                const std::chrono::time_point<Clock, Duration> &at) {
+/// A point in time of any clock, by CLOCK_MONOTONIC. Throws what the clock throws.
+template <class Clock, class Duration>
+struct timespec deadline(const std::chrono::time_point<Clock, Duration> &at) {
     // The epochs of these clocks are those of CLOCK_MONOTONIC and CLOCK_REALTIME.
     using steady = std::chrono::steady_clock;
     const auto its_now = Clock::now(); // before the other: the deadline may come a little late, and never early
     const auto now = steady::now();
-    const auto deadline = at > its_now ? after(now, at - its_now) : now;
-    auto since = deadline.time_since_epoch();
+    const auto end = at > its_now ? after(now, at - its_now) : now;
+    auto since = end.time_since_epoch();
     auto seconds = std::chrono::floor<std::chrono::seconds>(since);
     struct timespec time = {};
     time.tv_sec = static_cast<decltype(time.tv_sec)>(seconds.count());
     time.tv_nsec = static_cast<decltype(time.tv_nsec)>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(since - seconds).count());
-    return wait(lock, monotonic, &time);
+    return time;
+}
+
+/// Calls a `clock` function with a point in time of any clock, and gives its error number.
+template <class T, class Clock, class Duration>
+int error_until(T *lock, int (*wait)(T *, int, const struct timespec *),
+                const std::chrono::time_point<Clock, Duration> &at) {
+    const struct timespec end = deadline(at);
+    return wait(lock, monotonic, &end);
 }
 
 /// The same for a function whose only error is that the time has come: whether it had none.
@@ -373,9 +380,9 @@ public:
     }
     template <class Lock, class Clock, class Duration>
     std::cv_status wait_until(Lock &lock, const std::chrono::time_point<Clock, Duration> &at) {
+        const struct timespec end = detail::deadline(at); // before the caller counts as a waiter: a clock may throw
         const unsigned int number = enter(lock);
-        const sleeper sleeps{&condvar_, number};
-        const bool in_time = detail::until(&sleeps, sleeper::sleep, at);
+        const bool in_time = contend_condvar_clocksleep(&condvar_, number, detail::monotonic, &end) == 0;
         lock.lock();
         return in_time ? std::cv_status::no_timeout : std::cv_status::timeout;
     }
@@ -410,13 +417,6 @@ private:
         return number;
     }
 
-    struct sleeper {
-        contend_condvar_t *condvar;
-        unsigned int number;
-        static int sleep(const sleeper *self, int clock, const struct timespec *at) {
-            return contend_condvar_clocksleep(self->condvar, self->number, clock, at);
-        }
-    };
     contend_condvar_t condvar_{};
 };
 

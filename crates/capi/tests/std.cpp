@@ -28,7 +28,17 @@ struct stuck {
     void unlock() { throw std::runtime_error("stuck"); }
 };
 
-/// Waits with a lock that cannot be unlocked; the condition variable has to be free of waiters at its end, where it would wait for them.
+/// A clock that cannot be read.
+struct broken {
+    using duration = steady::duration;
+    using rep = duration::rep;
+    using period = duration::period;
+    using time_point = std::chrono::time_point<broken>;
+    static constexpr bool is_steady = false;
+    static time_point now() { throw std::runtime_error("broken"); }
+};
+
+/// Waits with what throws; the condition variable has to be free of waiters at its end, where it would wait for them.
 template <class Wait>
 static bool throws(Wait wait) {
     contend::condition_variable cond;
@@ -68,6 +78,8 @@ int main() {
 
     check(throws([](contend::condition_variable &it, stuck &held) { it.wait(held); }), "a wait whose unlock throws");
     check(throws([](contend::condition_variable &it, stuck &held) { it.wait_for(held, 1h); }), "a timed wait whose unlock throws");
+    check(throws([&](contend::condition_variable &it, stuck &) { it.wait_until(held, broken::time_point()); }), "a clock that throws");
+    check(held.owns_lock(), "a clock that throws leaves the lock held");
 
     contend::mcs_queue queue;
     for (int turn = 0; turn < 2; turn++)

@@ -56,6 +56,8 @@ pub(super) struct ThreadPart {
     pub(super) held: LastHolds,
     /// 0 while the thread lives, 1 when it has said that it ends, 2 while another thread takes the slot over.
     pub(super) ended: AtomicU32,
+    /// 0 while the thread's times are open. Its own end and the process's may come at once, and one of them adds what is missing.
+    closed: AtomicU32,
 }
 
 /// A thread that lives for less, on a core before its first acquisition or after it in all, is not looked at in `/proc`: the kernel
@@ -213,6 +215,7 @@ impl<H: Host> Recorder<H> {
         add(&thread.running_ns, running.wrapping_neg());
         add(&thread.queued_ns, queued.wrapping_neg());
         thread.ended_ns.store(0, Relaxed);
+        slot_ref.closed.store(0, Ordering::Release);
         add(&thread.lives, 1);
         thread.head.store(head(Type::Thread, Thread::LENGTH), Ordering::Release);
         t.number.set(slot_ref.number % 0xffff + 1);
@@ -249,6 +252,7 @@ impl<H: Host> Recorder<H> {
             taken_from: TakenFrom::new(),
             held: LastHolds::new(),
             ended: AtomicU32::new(0),
+            closed: AtomicU32::new(1), // until its thread has begun
         };
         for mode in [Mode::Exclusive, Mode::Shared] {
             let pair = new_pair(&value.block, key_of(MERGED, mode))?;
@@ -335,7 +339,7 @@ impl<H: Host> Recorder<H> {
         thread.waiting_since.store(0, Relaxed);
         thread.joining_since.store(0, Relaxed);
         thread.lock_waited_since.store(0, Relaxed);
-        if thread.ended_ns.load(Relaxed) == 0 {
+        if slot.closed.swap(1, Ordering::AcqRel) == 0 {
             self.host.with_signals_blocked(|| self.close_thread(thread, slot.tid.load(Relaxed), true));
         }
         slot.ended.store(1, Ordering::Release);
@@ -388,11 +392,12 @@ impl<H: Host> Recorder<H> {
     fn close_threads(&self) {
         let mut next = self.slots.load(Ordering::Acquire);
         while let Some(slot) = NonNull::new(next) {
-            // SAFETY: these parts are never freed; two of these are constant, and the third is atomic.
-            let (thread, tid, after) =
-                unsafe { (&*(*slot.as_ptr()).thread, &(*slot.as_ptr()).tid, (*slot.as_ptr()).next) };
+            let part = slot.as_ptr();
+            // SAFETY: these parts are never freed; two of these are constant, and the others are atomic.
+            let (thread, tid, closed, after) =
+                unsafe { (&*(*part).thread, &(*part).tid, &(*part).closed, (*part).next) };
             next = after;
-            if thread.ended_ns.load(Relaxed) == 0 {
+            if closed.swap(1, Ordering::AcqRel) == 0 {
                 self.close_thread(thread, tid.load(Relaxed), false);
             }
         }

@@ -225,6 +225,34 @@ fn a_file_that_is_no_profile_is_not_replaced_unless_forced() {
     assert!(fs::read(place.path().join("thesis.tex")).expect("the file").starts_with(b"\x89contend"));
 }
 
+/// Ctrl-C before the program runs: neither is the program started, nor is the profile of the last time lost.
+#[test]
+fn an_interrupted_start_leaves_the_profile_that_was_there() {
+    let place = directory();
+    let (profile, program) = (place.path().join("p.contend"), injected());
+    assert!(ran(place.path(), &["profile", "-q", "-o", "p.contend", "--", &program, "1", "111"]).succeeded());
+    let before = fs::read(&profile).expect("the profile");
+    let mut interrupted =
+        contend(place.path(), &["profile", "-q", "-o", "p.contend", "--", "touch", "started"]);
+    // SAFETY: the calls may be made between fork and exec. What is blocked and has come stays so over exec.
+    unsafe {
+        interrupted.pre_exec(|| {
+            let mut interrupt = std::mem::MaybeUninit::uninit();
+            libc::sigemptyset(interrupt.as_mut_ptr());
+            libc::sigaddset(interrupt.as_mut_ptr(), libc::SIGINT);
+            libc::sigprocmask(libc::SIG_BLOCK, interrupt.as_ptr(), std::ptr::null_mut());
+            libc::raise(libc::SIGINT);
+            Ok(())
+        });
+    }
+    assert!(!run(interrupted, HANG).succeeded());
+    assert!(!place.path().join("started").exists());
+    assert_eq!(fs::read(&profile).expect("the profile"), before);
+    let left =
+        fs::read_dir(place.path()).expect("the directory").map(|entry| entry.expect("an entry").file_name());
+    assert_eq!(left.collect::<Vec<_>>(), ["p.contend"]);
+}
+
 #[test]
 fn two_profiles_at_once_keep_apart() {
     let place = directory();

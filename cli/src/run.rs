@@ -3,7 +3,7 @@
 use crate::PRELOAD;
 use anyhow::Context as _;
 use launch::places::Places;
-use launch::supervise::{Supervised, end_as, leave_streams_to_program};
+use launch::supervise::{Held, Supervised, end_as, leave_streams_to_program};
 use launch::unreached::Lookout;
 use launch::{Launch, Only, Swapped, Swaps, parse_site};
 use profile::tally::SharedTally;
@@ -135,7 +135,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.verbose {
         launch = launch.env(environment::VERBOSE, "1");
     }
-    let mut program = Supervised::start(&mut launch.command()?)?;
+    let mut program = Supervised::start(&mut launch.command()?, &Held::begin())?;
     let lookout = if swaps.is_empty() { None } else { Lookout::over(program.id(), 1) };
     leave_streams_to_program();
     let status = program.wait()?;

@@ -6,7 +6,7 @@ use super::kernel::KernelLocks;
 use super::operations::{Passed, pass_through};
 use super::program::{MUTEX_PROFILE, Program};
 use super::static_program;
-use super::supervise::Supervised;
+use super::supervise::{Held, Supervised};
 use super::tasks::Tasks;
 use super::unreached::Lookout;
 use super::{Launch, Library};
@@ -86,6 +86,7 @@ impl Record<'_> {
             }
             checked => checked?,
         };
+        let held = Held::begin(); // an interrupted start leaves what the profile replaces
         let mut recording = create(self.output, self.size_limit, self.sample_period, self.overwrite)?;
         if self.timeline {
             recording.keep_longest_waits();
@@ -105,7 +106,7 @@ impl Record<'_> {
             Err(missing) => (None, Some(missing)),
         };
         let started = Instant::now();
-        let mut program = match Supervised::start(&mut command) {
+        let mut program = match Supervised::start(&mut command, &held) {
             Ok(program) => program,
             Err(error) => {
                 recording.withdraw();

@@ -5,7 +5,7 @@ use super::Launch;
 use super::attach::{Attach, Attached, CAPABILITIES, check_rights};
 use super::program::{MUTEX_PROFILE, Refused, Why};
 use super::record::{Record, Recorded, create};
-use super::supervise::Supervised;
+use super::supervise::{Held, Supervised};
 use anyhow::{Context as _, bail};
 use profile::format::RunValues;
 use std::ffi::OsStr;
@@ -34,10 +34,11 @@ pub(crate) fn record(record: &Record<'_>, refused: &anyhow::Error) -> anyhow::Re
         );
     }
     let (name, arguments) = record.command.split_first().context("no program was given after `--`")?;
+    let held = Held::begin();
     let mut recording = create(record.output, record.size_limit, 1, record.overwrite)?;
     // Without locks to swap and variables to set, no library is loaded.
     let command = Launch::new(record.library, name, arguments).command();
-    let mut program = match command.and_then(|mut command| Supervised::start(&mut command)) {
+    let mut program = match command.and_then(|mut command| Supervised::start(&mut command, &held)) {
         Ok(program) => program,
         Err(error) => {
             recording.withdraw();

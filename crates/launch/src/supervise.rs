@@ -6,13 +6,14 @@
 //! of it sent, to its group or to its parent; and what the launcher brought on itself. A timer that was set before the launcher
 //! began is the program's: `alarm` and then `exec` is how a script limits its time.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Signal, WaitId, WaitIdOptions, getppid, kill_process,
     kill_process_group, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, waitid,
 };
 use rustix::stdio::{dup2_stdin, dup2_stdout};
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -44,6 +45,37 @@ const PASSED_ON: [libc::c_int; 14] = [
 const OF_TERMINAL: [libc::c_int; 5] =
     [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGCONT, libc::SIGWINCH];
 
+/// Signals of the terminal that end a process.
+const ENDING: [libc::c_int; 3] = [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT];
+
+/// The signals that are passed on, blocked from the first step that is undone where the program does not start. They come on drop,
+/// unless the program has started.
+pub struct Held {
+    before: signals::Set,
+    has_started: Cell<bool>,
+}
+
+impl Held {
+    /// Blocks them. To be called while the launcher has one thread: all later ones leave these signals alone.
+    #[must_use]
+    pub fn begin() -> Self {
+        Self { before: passed_on().block(), has_started: Cell::new(false) }
+    }
+
+    /// Whether one has come that ends the launcher. The terminal does not send it again to a program that starts later.
+    fn has_come(&self) -> bool {
+        ENDING.into_iter().any(|signal| signals::is_pending(signal) && !signals::is_ignored(signal))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if !self.has_started.get() {
+            self.before.block_only();
+        }
+    }
+}
+
 /// A program that the launcher stands in for.
 #[derive(Debug)]
 pub struct Supervised {
@@ -53,15 +85,16 @@ pub struct Supervised {
 }
 
 impl Supervised {
-    /// Starts a program. To be called while the launcher has one thread: all later ones leave the signals alone.
+    /// Starts a program.
     ///
     /// If the launcher is killed, the program is killed with it.
     ///
     /// # Errors
     ///
-    /// It cannot be started.
-    pub fn start(command: &mut Command) -> anyhow::Result<Self> {
-        let before = passed_on().block();
+    /// It cannot be started, or a signal that was `held` ends the launcher.
+    pub fn start(command: &mut Command, held: &Held) -> anyhow::Result<Self> {
+        let before = held.before;
+        ensure!(!held.has_come(), "interrupted");
         let launcher = rustix::process::getpid();
         let ignored = make_children_waitable();
         let files = kernel_locks::files::before();
@@ -80,6 +113,7 @@ impl Supervised {
         // SAFETY: the closure does nothing that is not allowed between fork and exec.
         let child = unsafe { command.pre_exec(in_child) }.spawn();
         let child = child.map_err(|error| super::program::cannot_start(command, error))?;
+        held.has_started.set(true);
         let alive = Arc::new(Mutex::new(Some(child.id().cast_signed())));
         let watched = Arc::clone(&alive);
         std::thread::Builder::new()

@@ -52,6 +52,16 @@ pub unsafe fn die_of(signal: c_int) {
     }
 }
 
+/// Whether a signal that is blocked has come.
+pub fn is_pending(signal: c_int) -> bool {
+    let mut pending = MaybeUninit::uninit();
+    // SAFETY: the set is initialised by the first call.
+    unsafe {
+        libc::sigpending(pending.as_mut_ptr());
+        libc::sigismember(pending.as_ptr(), signal) == 1
+    }
+}
+
 /// A set of signals.
 #[derive(Clone, Copy)]
 pub struct Set(libc::sigset_t);

@@ -18,7 +18,8 @@ use super::findings::{Drawing, Findings, Part};
 use super::throughput::Options;
 use super::timing::Bench;
 use ::report::Table;
-use regime::{FAR_HEADING, Measured, NEAR_HEADING, Regime, counted};
+use curve::text::counted;
+use regime::{FAR_HEADING, Measured, NEAR_HEADING, Regime};
 use session::ensure_usage;
 use session::host::{processor_name, today};
 use session::interrupt;
@@ -148,8 +149,8 @@ fn names_by_reason(missing: &[Contender]) -> String {
 pub fn plan(bench: &Bench, options: &Options, machines: Option<&Machines>) -> anyhow::Result<String> {
     let plan = Plan::new(bench, options, machines)?;
     let rounds = options.common.runs;
-    let (regimes, locks) = (plan.regimes.len(), counted(plan.chosen.len(), "lock"));
-    let runs = counted(rounds as usize, "run");
+    let (regimes, locks) = (plan.regimes.len(), counted(plan.chosen.len() as u64, "lock"));
+    let runs = counted(u64::from(rounds), "run");
     Ok(match machines {
         Some(_) => format!("{regimes} simulated regimes, {locks}, {runs} of each"),
         None => format!(

@@ -280,9 +280,9 @@ impl Compared<'_> {
             Better::Higher => "higher is better",
         };
         let mut text = format!(
-            "{} runs each, interleaved after a warm-up: median (least to greatest); {direction}. Ratios are taken within \
+            "{} each, interleaved after a warm-up: median (least to greatest); {direction}. Ratios are taken within \
              a round. Equal programs come out as better or worse in fewer than one of 100 comparisons.",
-            self.asked.runs
+            text::counted(u64::from(self.asked.runs), "run")
         );
         if (self.asked.runs as usize) < statistics::LEAST_RUNS {
             text += &format!(

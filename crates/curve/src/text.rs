@@ -93,6 +93,11 @@ pub fn grouped(value: u64) -> String {
     shown
 }
 
+/// A number with what it counts: `1 thread`, `2 threads`.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
+}
+
 /// Three significant digits, more for whole numbers from a thousand on, and powers of ten only at the extremes:
 /// `0.0123`, `1.23`, `12,346`, `1.23e-7`. `-` for what is not a number.
 pub fn short(value: f64) -> String {

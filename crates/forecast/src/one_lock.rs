@@ -180,10 +180,10 @@ impl LockPrediction {
         let reads =
             parameters.read_share.map_or(String::new(), |share| format!(", {:.0} % reads", 100.0 * share));
         format!(
-            "{}: {} acquisitions by {} threads{reads}.\n{}\n",
+            "{}: {} by {}{reads}.\n{}\n",
             text::printable(&observed.name),
-            text::grouped(observed.acquisitions),
-            observed.threads,
+            text::counted(observed.acquisitions, "acquisition"),
+            text::counted(u64::from(observed.threads), "thread"),
             times(parameters),
         )
     }
@@ -238,8 +238,8 @@ impl LockPrediction {
                     shown,
                     "With {name} at {cores} cores the lock works for {} on average, falls, and stays down for {}: \
                      runs much shorter than that look better.",
-                    duration(to_collapse_ns),
-                    duration(to_recover_ns)
+                    text::time(to_collapse_ns),
+                    text::time(to_recover_ns)
                 );
             }
         }
@@ -249,17 +249,6 @@ impl LockPrediction {
 
 /// No run is so short that falls and recoveries quicker than this would show in it.
 const NOTEWORTHY_NS: f64 = 1e6;
-
-/// A time in the unit that suits it.
-fn duration(ns: f64) -> String {
-    let (value, unit) = match ns {
-        ns if ns < 1e3 => (ns, "ns"),
-        ns if ns < 1e6 => (ns / 1e3, "µs"),
-        ns if ns < 1e9 => (ns / 1e6, "ms"),
-        ns => (ns / 1e9, "s"),
-    };
-    format!("{} {unit}", text::short(value))
-}
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -337,12 +326,6 @@ pub(crate) mod tests {
         let shown = forecast.terminal(Screen::FILE).unwrap();
         assert!(!shown.contains('\u{1b}') && shown.contains("\\u{1b}[2J"));
         assert!(!forecast.plot().unwrap().svg().contains("<b>"));
-    }
-
-    #[test]
-    fn durations_have_a_fitting_unit() {
-        assert_eq!(duration(250.0), "250 ns");
-        assert_eq!(duration(2.5e6), "2.50 ms");
     }
 
     #[test]

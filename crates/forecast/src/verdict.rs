@@ -143,7 +143,8 @@ impl fmt::Display for Verdict {
             Kind::Collapses => write!(out, "collapses at {likely}")?,
             Kind::LevelsOff if likely > 1 => write!(out, "rises to {likely}, then level")?,
             Kind::LevelsOff => write!(out, "level")?,
-            Kind::Rises => write!(out, "still rises at {likely}")?,
+            Kind::Rises if likely > 1 => write!(out, "still rises at {likely}")?,
+            Kind::Rises => return write!(out, "one thread alone"),
             Kind::Holds => write!(out, "no collapse")?,
         }
         if self.measured { write!(out, ", measured") } else { write!(out, ", {percent:.0} %") }

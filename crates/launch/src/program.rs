@@ -172,10 +172,10 @@ impl Program {
             if is_executable(&path) {
                 return Ok(Self(path));
             }
-            let name = path.display();
+            let name = &path.display().to_string();
             return Err(match path.metadata() {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                    NotStarted::missing(format!("cannot run {name}: there is no such file"))
+                    NotStarted::missing(format!("cannot run {name}: there is no such file{}", of_words(name)))
                 }
                 Err(error) => NotStarted::not_executable(format!("cannot run {name}: {error}")),
                 Ok(data) if data.is_dir() => {
@@ -191,13 +191,15 @@ impl Program {
         if let Some(found) = candidates.iter().find(|path| is_executable(path)) {
             return Ok(Self(found.clone()));
         }
-        let name = name.display();
+        let name = &name.display().to_string();
         Err(match candidates.iter().find(|path| path.is_file()) {
             Some(file) => NotStarted::not_executable(format!(
                 "cannot run {name}: {} is not executable, and nothing else in PATH has the name",
                 file.display()
             )),
-            None => NotStarted::missing(format!("cannot run {name}: no such program in PATH")),
+            None => {
+                NotStarted::missing(format!("cannot run {name}: no such program in PATH{}", of_words(name)))
+            }
         })
     }
 
@@ -356,6 +358,15 @@ fn sanitizer_among(file: &File, start: u64, length: u64) -> Option<Sanitizer> {
             return None;
         }
         at += (BLOCK - SANITIZER_NAME) as u64; // a name may begin in one block and end in the next
+    }
+}
+
+/// What else may be wrong with a name that no file has: a program and its arguments within one pair of quotes.
+fn of_words(name: &str) -> &'static str {
+    if name.contains(' ') {
+        "; write the program and its arguments as words of their own, without quotes around them all"
+    } else {
+        ""
     }
 }
 

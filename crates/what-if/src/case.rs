@@ -1,7 +1,7 @@
 //! One lock of a program on a machine, and what changes give there by the Markov chain.
 
 use crate::change::Change;
-use curve::text::short;
+use curve::text::{counted, short};
 use curve::{Curve, Point, Provenance, Unit};
 use model::{End, Family, LockModel, ModelError, Parameters, Prediction, Variant, predict};
 use serde::{Deserialize, Serialize};
@@ -56,8 +56,7 @@ impl Gain {
             .times
             .map_or("a gain that is not known".to_owned(), |times| format!("{} the work", shown(times)));
         let how = self.how.as_ref().map_or(String::new(), |how| format!(" {how}"));
-        let plural = if self.threads == 1 { "" } else { "s" };
-        format!("{}: {gain} at {} thread{plural}.{how}", self.instruction, self.threads)
+        format!("{}: {gain} at {}.{how}", self.instruction, counted(u64::from(self.threads), "thread"))
     }
 }
 

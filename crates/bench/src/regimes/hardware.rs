@@ -1,11 +1,12 @@
 //! Regimes on this machine.
 
 use super::Longest;
-use super::regime::{Figures, Measured, Regime, counted};
+use super::regime::{Figures, Measured, Regime};
 use crate::contenders::Contender;
 use crate::limited;
 use crate::throughput::{Load, Options, duration_ns, ensure_in_time, loads_of, observed};
 use crate::timing::{Bench, interleaved, shown_ns};
+use curve::text::counted;
 use serde::{Deserialize, Serialize};
 use session::interrupt;
 use std::collections::BTreeMap;
@@ -53,7 +54,7 @@ pub(super) fn how(bench: &Bench, options: &Options, missing: &str) -> String {
         bench.cores(),
         shown_ns(options.duration.as_nanos() as u64),
         shown_ns(TURN_NS),
-        counted(options.common.runs as usize, "run"),
+        counted(u64::from(options.common.runs), "run"),
         options.common.limit,
     )
 }

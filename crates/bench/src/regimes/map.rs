@@ -1,6 +1,7 @@
 //! The best lock of each regime as a picture.
 
-use super::regime::{Measured, Regime, counted, shown_think};
+use super::regime::{Measured, Regime, shown_think};
+use curve::text::counted;
 use locks::catalogue::Family;
 use report::map::{CellMap, MapCell, Panel};
 
@@ -59,7 +60,8 @@ fn panel((machine, reads_percent): &(Option<String>, u32), here: &[&Measured]) -
         rows: rows
             .iter()
             .map(|&(cores, threads)| {
-                let label = format!("{}, {}", counted(cores, "core"), counted(threads, "thread"));
+                let label =
+                    format!("{}, {}", counted(cores as u64, "core"), counted(threads as u64, "thread"));
                 (label, columns.iter().map(|&column| cell((cores, threads), column)).collect())
             })
             .collect(),

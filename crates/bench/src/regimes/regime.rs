@@ -3,6 +3,7 @@
 use crate::contenders::Contender;
 use crate::throughput::{Load, Section};
 use crate::timing::{CUT_SHORT, shown_ns};
+use curve::text::counted;
 use report::{Cell, Column, Spread, Table};
 use std::fmt;
 
@@ -35,8 +36,8 @@ impl fmt::Display for Regime {
         write!(
             to,
             "{} on {}, section {}, think {}",
-            counted(load.threads, "thread"),
-            counted(*cores, "core"),
+            counted(load.threads as u64, "thread"),
+            counted(*cores as u64, "core"),
             load.section,
             shown_think(load.think_ns)
         )?;
@@ -45,11 +46,6 @@ impl fmt::Display for Regime {
         }
         machine.as_ref().map_or(Ok(()), |machine| write!(to, ", {machine}"))
     }
-}
-
-/// `1 thread`, `2 threads`.
-pub(super) fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// A think time in a message.

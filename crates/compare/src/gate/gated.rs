@@ -178,9 +178,10 @@ impl Gated {
             format!("{:.0} of 100", (100.0 * chance).ceil())
         };
         let mut text = format!(
-            "{runs} runs each after a warm-up, interleaved: median (least to greatest). Times as good as base, for shares base over \
+            "{} each after a warm-up, interleaved: median (least to greatest). Times as good as base, for shares base over \
              candidate: median, and the range of what chance leaves open; the true ratio lies outside of it in {odds} comparisons. \
              Worse: all of the range is under {}, that is worse by more than {:.0} %; pass: none of it is.",
+            text::counted((*runs).into(), "run"),
             text::short(least_times_base(*worse_by)),
             100.0 * worse_by
         );

@@ -2,7 +2,7 @@
 
 use super::told_name;
 use crate::call_sites::place_of;
-use crate::text::{grouped, printable, time};
+use crate::text::{counted, grouped, printable, time};
 use profile::LockTable;
 use profile::read::{AtEnd, AtEndThread};
 use std::fmt::Write as _;
@@ -23,11 +23,10 @@ pub(super) fn lines(table: &LockTable) -> String {
         let _ = writeln!(lines, "{}", sentence(&told_name(table, row), end));
     }
     if let Some(more) = told.count().checked_sub(TOLD).filter(|&more| more > 0) {
-        let plural = if more == 1 { "" } else { "s" };
         let _ = writeln!(
             lines,
-            "At the end threads waited for {} more lock{plural} (--json has them).",
-            grouped(more as u64)
+            "At the end threads waited for {} (--json has them).",
+            counted(more as u64, "more lock")
         );
     }
     lines

@@ -4,7 +4,7 @@ use super::name;
 use crate::Page;
 use crate::call_sites::{behind, percent, waits};
 use crate::page::Bar;
-use crate::text::{grouped, time};
+use crate::text::{counted, time};
 use profile::{LockRow, LockTable};
 
 /// Locks that have a bar of their own.
@@ -56,8 +56,7 @@ fn bars(table: &LockTable, rows: &[&LockRow]) -> Vec<Bar> {
     };
     let mut bars: Vec<Bar> = drawn.iter().map(bar).collect();
     if !others.is_empty() {
-        let plural = if others.len() == 1 { "" } else { "s" };
-        let name = format!("{} more lock{plural}", grouped(others.len() as u64));
+        let name = counted(others.len() as u64, "more lock");
         bars.push(Bar { name, value: time(rest_ns), length: rest_ns / longest_ns, ..Bar::default() });
     }
     bars

@@ -407,14 +407,8 @@ fn stretch(asked: &Asked, alone: &Trial, recorded: &Recorded) -> Option<f64> {
     (stretch.is_finite() && stretch > 0.0).then_some(stretch)
 }
 
-/// Runs the program as it is and with each candidate in turn until it is decided which are better, or time is up.
-fn rounds(
-    asked: &Asked,
-    measured: &mut Measured,
-    longest: Duration,
-    begun: Instant,
-    progress: &dyn Progress,
-) -> anyhow::Result<()> {
+/// The program as it is and with each candidate, on each number of threads.
+fn cases_of(measured: &Measured) -> Vec<Case> {
     let mut cases: Vec<Case> = measured.threads.iter().map(|&threads| Case::own(threads)).collect();
     for suspect in &measured.suspects {
         for lock in suspect.candidates() {
@@ -423,6 +417,18 @@ fn rounds(
             cases.extend(measured.threads.iter().map(of));
         }
     }
+    cases
+}
+
+/// Runs the program as it is and with each candidate in turn until it is decided which are better, or time is up.
+fn rounds(
+    asked: &Asked,
+    measured: &mut Measured,
+    longest: Duration,
+    begun: Instant,
+    progress: &dyn Progress,
+) -> anyhow::Result<()> {
+    let cases = cases_of(measured);
     let labels: Vec<String> = cases.iter().map(Case::label).collect();
     let limit = || run_limit(longest, asked.time_limit.saturating_sub(begun.elapsed()));
     let most = measured.most();
@@ -489,9 +495,13 @@ fn rounds(
             ..Case::of(case, runs, better, measured.work(case.threads))
         })
         .collect();
-    let fewest = measured.threads[0];
-    let is_own = |case: &&Case| case.swap.is_none() && (case.threads == fewest || case.threads == most);
-    let mut own = measured.cases.iter().filter(is_own);
+    runs_as_it_is(measured)
+}
+
+/// Fails where the program does by itself, on the fewest or the most threads: nothing can be compared with that.
+fn runs_as_it_is(measured: &Measured) -> anyhow::Result<()> {
+    let ends = [measured.threads[0], measured.most()];
+    let mut own = measured.cases.iter().filter(|case| case.swap.is_none() && ends.contains(&case.threads));
     if let Some(Case { failure: Some(why), threads, .. }) = own.find(|case| case.failure.is_some()) {
         bail!("on {} the program failed: {why}", threads_in_words(*threads));
     }

@@ -125,19 +125,8 @@ impl Subject {
             Some(_) => blueprint.with_events_of(base_header.events_share),
             None => blueprint,
         };
-        let mut notes: Vec<String> = all
-            .iter()
-            .flat_map(|profiled| &profiled.table.header.warnings)
-            .map(|warning| format!("of the profile: {}", text::printable(warning)))
-            .collect();
-        notes.extend(parameters.doubts.iter().chain(&blueprint.doubts).cloned());
-        if one_thread.is_none() {
-            notes.push(
-                "no profile is of one thread: one would give the think time and the critical section without contention, and the \
-                 throughput that all else is relative to"
-                    .into(),
-            );
-        }
+        let doubts = parameters.doubts.iter().chain(&blueprint.doubts).cloned();
+        let notes = notes(&all, doubts, one_thread.is_some());
         let name = match groups[0].copies {
             1 => row.name.clone(),
             copies => format!("{}, {copies} locks", row.site),
@@ -155,6 +144,22 @@ impl Subject {
             notes,
         }))
     }
+}
+
+/// What the reader is told beside the forecast.
+fn notes(all: &[Profiled<'_>], doubts: impl Iterator<Item = String>, has_one_thread: bool) -> Vec<String> {
+    let warnings = all.iter().flat_map(|profiled| &profiled.table.header.warnings);
+    let mut notes: Vec<String> =
+        warnings.map(|warning| format!("of the profile: {}", text::printable(warning))).collect();
+    notes.extend(doubts);
+    if !has_one_thread {
+        notes.push(
+            "no profile is of one thread: one would give the think time and the critical section without contention, and the \
+             throughput that all else is relative to"
+                .into(),
+        );
+    }
+    notes
 }
 
 /// The program's locks by site, the one in question first; there is one at least.

@@ -135,9 +135,8 @@ impl Record<'_> {
             status: status.code().or(status.signal()).unwrap_or(0) as u64,
             ..run_values(elapsed, nanoseconds(cpu), stolen_share)
         };
-        let not_recorded = missing.map(|missing| missing.to_string());
-        let not_recorded =
-            not_recorded.or(kernel.as_ref().and_then(|kernel| Some(kernel.as_ref().err()?.to_string())));
+        let of_kernel = kernel.as_ref().and_then(|kernel| Some(kernel.as_ref().err()?.to_string()));
+        let not_recorded = missing.map(|missing| missing.to_string()).or(of_kernel);
         let mut remarks: Vec<String> = not_recorded
             .map(|why| format!("the kernel's locks are not recorded: {why}"))
             .into_iter()

@@ -568,85 +568,89 @@ impl Program<'_> {
                     0x02 => self.advance(bytes.take::<u8>().into()),
                     0x03 => self.advance(bytes.take::<u16>().into()),
                     0x04 => self.advance(bytes.take::<u32>().into()),
-                    0x05 | 0x11 | 0x14 | 0x15 | 0x2f => {
-                        let register = bytes.unsigned();
-                        let offset = match instruction {
-                            0x05 | 0x14 => bytes.unsigned() as i64,
-                            0x2f => -(bytes.unsigned() as i64),
-                            _ => bytes.signed(),
-                        };
-                        let offset = self.factored(offset)?;
-                        let by_value = matches!(instruction, 0x14 | 0x15);
-                        self.set(
-                            register,
-                            if by_value { Rule::Distance(offset) } else { Rule::Saved(offset) },
-                        );
+                    0x05..=0x09 | 0x10 | 0x11 | 0x14..=0x16 | 0x2f => {
+                        self.run_for_register(instruction, &mut bytes, initial)?;
                     }
-                    0x06 => {
-                        let register = bytes.unsigned();
-                        self.restore(register, initial);
-                    }
-                    0x07 => {
-                        let register = bytes.unsigned();
-                        self.set(register, Rule::Undefined);
-                    }
-                    0x08 => {
-                        let register = bytes.unsigned();
-                        self.set(register, Rule::Same);
-                    }
-                    0x09 => {
-                        let (register, from) = (bytes.unsigned(), bytes.unsigned());
-                        let rule =
-                            registers::index(from).map_or(Rule::Undefined, |from| Rule::Register(from as u8));
-                        self.set(register, rule);
-                    }
-                    0x0a => {
-                        remembered = Some(self.rules);
-                    }
+                    0x0a => remembered = Some(self.rules),
                     0x0b => self.rules = remembered.take()?,
-                    0x0c | 0x12 => {
-                        let register = bytes.unsigned();
-                        let offset = if instruction == 0x0c {
-                            bytes.unsigned().cast_signed()
-                        } else {
-                            self.factored(bytes.signed())?.into()
-                        };
-                        self.frame_from(register, i32::try_from(offset).ok()?);
-                    }
-                    0x0d => {
-                        let register = bytes.unsigned();
-                        match self.rules.frame {
-                            FrameAddress::Offset(_, offset) => self.frame_from(register, offset),
-                            FrameAddress::Expression(_) => return None,
-                            FrameAddress::Unknown => {}
-                        }
-                    }
-                    0x0e | 0x13 => {
-                        let offset = if instruction == 0x0e {
-                            bytes.unsigned().cast_signed()
-                        } else {
-                            self.factored(bytes.signed())?.into()
-                        };
-                        let offset = i32::try_from(offset).ok()?;
-                        match &mut self.rules.frame {
-                            FrameAddress::Offset(_, now) => *now = offset,
-                            FrameAddress::Expression(_) => return None,
-                            FrameAddress::Unknown => {}
-                        }
-                    }
-                    0x0f => self.rules.frame = FrameAddress::Expression(self.expression(&mut bytes)?),
-                    0x10 | 0x16 => {
-                        let register = bytes.unsigned();
-                        let at = self.expression(&mut bytes)?;
-                        self.set(
-                            register,
-                            if instruction == 0x10 { Rule::SavedAt(at) } else { Rule::Value(at) },
-                        );
-                    }
+                    0x0c..=0x0f | 0x12 | 0x13 => self.run_for_frame(instruction, &mut bytes)?,
                     0x2d => {} // the return address is signed from here on: see `code_address`
                     0x2e => drop(bytes.unsigned()), // size of the arguments
                     _ => return None,
                 }
+            }
+        }
+        Some(())
+    }
+
+    /// An instruction that sets the rule of the register that it names first.
+    ///
+    /// # Safety
+    /// Its operands follow in `bytes`.
+    #[inline]
+    unsafe fn run_for_register(
+        &mut self,
+        instruction: u8,
+        bytes: &mut Bytes,
+        initial: Option<&Rules>,
+    ) -> Option<()> {
+        // SAFETY: the caller's promise; operands come in the order of the format.
+        unsafe {
+            let register = bytes.unsigned();
+            let rule = match instruction {
+                0x06 => {
+                    self.restore(register, initial);
+                    return Some(());
+                }
+                0x07 => Rule::Undefined,
+                0x08 => Rule::Same,
+                0x09 => registers::index(bytes.unsigned())
+                    .map_or(Rule::Undefined, |from| Rule::Register(from as u8)),
+                0x10 => Rule::SavedAt(self.expression(bytes)?),
+                0x16 => Rule::Value(self.expression(bytes)?),
+                _ => {
+                    let offset = match instruction {
+                        0x05 | 0x14 => bytes.unsigned() as i64,
+                        0x2f => -(bytes.unsigned() as i64),
+                        _ => bytes.signed(),
+                    };
+                    let offset = self.factored(offset)?;
+                    let by_value = matches!(instruction, 0x14 | 0x15);
+                    if by_value { Rule::Distance(offset) } else { Rule::Saved(offset) }
+                }
+            };
+            self.set(register, rule);
+        }
+        Some(())
+    }
+
+    /// An instruction that says where the frame is.
+    ///
+    /// # Safety
+    /// Its operands follow in `bytes`.
+    #[inline]
+    unsafe fn run_for_frame(&mut self, instruction: u8, bytes: &mut Bytes) -> Option<()> {
+        // SAFETY: the caller's promise; operands come in the order of the format.
+        unsafe {
+            if instruction == 0x0f {
+                self.rules.frame = FrameAddress::Expression(self.expression(bytes)?);
+                return Some(());
+            }
+            let register =
+                if matches!(instruction, 0x0c | 0x0d | 0x12) { Some(bytes.unsigned()) } else { None };
+            let offset = match instruction {
+                0x0c | 0x0e => Some(i32::try_from(bytes.unsigned().cast_signed()).ok()?),
+                0x12 | 0x13 => Some(self.factored(bytes.signed())?),
+                _ => None,
+            };
+            match (register, offset, self.rules.frame) {
+                (Some(register), Some(offset), _) => self.frame_from(register, offset),
+                (_, _, FrameAddress::Expression(_)) => return None,
+                (Some(register), None, FrameAddress::Offset(_, offset)) => self.frame_from(register, offset),
+                (None, Some(offset), FrameAddress::Offset(register, _)) => {
+                    self.rules.frame = FrameAddress::Offset(register, offset);
+                }
+                _ => {}
             }
         }
         Some(())

@@ -278,44 +278,50 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         let (published, verdict) = (row.published(), row.verdict());
         table.row([Cell::from(&*row.what), published.into(), row.simulated.into(), verdict.into()]);
     }
-    let count = |verdict| scores.iter().filter(|score| score.verdict == verdict).count();
     Ok(Reproduction {
-        variant: None, title: "AIM7 fserver with a ticket lock and with MCS for its open files, and its mixes with back-off, 8 sockets x 10 cores, simulated",
+        variant: None,
+        title: "AIM7 fserver with a ticket lock and with MCS for its open files, and its mixes with back-off, 8 sockets x 10 cores, simulated",
         table,
         plots: Vec::new(),
-        notes: vec![
-            format!(
-                "{} are met, {} missed, {} fitted, {} consistent with what is fitted, {} published no change and changed nothing. A published ratio is met by a change in the same direction and of \
-                 the same size, its logarithm within a factor of {FACTOR_WITHIN}, and within a factor of {WITHIN} in all.",
-                count(Verdict::Met),
-                count(Verdict::Missed),
-                count(Verdict::Fitted),
-                count(Verdict::Consistent),
-                count(Verdict::NoChange)
-            ),
-            format!(
-                "An operation of fserver opens and closes a file: the mount's ticket lock, in one of 8 a directory's sleeping mutex, and twice the lock of the open \
-                 files. Two numbers are fitted: the think time, {} cycles, with which MCS takes its share ({}), and in the machine's file what a try of \
-                 a request takes that a busy home refuses, with which the ticket lock takes its own. What else an operation takes is assumed. 80 users \
-                 stand for 400, which keep all cores busy; so do 40 here, half as much, where the talk's may have slept. Back-off is of the LKML thread \
-                 of 2013, on an 80-core DL980; best and worst are of {SEEDS} seeds here, and of runs there.",
-                think.cycles as u64,
-                think.shares()
-            ),
-            format!(
-                "The other mixes make the calls of their jobs: names in a directory that all users share, with its sleeping mutex, processes, pages and \
-                 sockets. All their spin locks change together, as the kernel's did in 2013. A job takes what the best published plateau leaves each core \
-                 for it; which locks a call takes, and for how long, is assumed. So seen, users wait for the mutex of the directory and hardly for a spin \
-                 lock: both locks do the same. What made the kernel's throughput swing is not in these calls."
-            ),
-            "Each core that waits for a line costs its home a try for each request that it answers. So the ticket lock, for whose line all wait, hands over ever \
-             more slowly; MCS, whose waiters poll lines of their own, does not. The talk's 80 cores were an unnamed machine; the simulated one has the \
-             latencies of another of the DL980's generation."
-                .into(),
-        ],
+        notes: notes(&scores, &think),
         faults: Vec::new(),
         scores,
     })
+}
+
+/// What `aim7` says below its table.
+fn notes(scores: &[Score], think: &ThinkFit) -> Vec<String> {
+    let count = |verdict| scores.iter().filter(|score| score.verdict == verdict).count();
+    vec![
+        format!(
+            "{} are met, {} missed, {} fitted, {} consistent with what is fitted, {} published no change and changed nothing. A published ratio is met by a change in the same direction and of \
+             the same size, its logarithm within a factor of {FACTOR_WITHIN}, and within a factor of {WITHIN} in all.",
+            count(Verdict::Met),
+            count(Verdict::Missed),
+            count(Verdict::Fitted),
+            count(Verdict::Consistent),
+            count(Verdict::NoChange)
+        ),
+        format!(
+            "An operation of fserver opens and closes a file: the mount's ticket lock, in one of 8 a directory's sleeping mutex, and twice the lock of the open \
+             files. Two numbers are fitted: the think time, {} cycles, with which MCS takes its share ({}), and in the machine's file what a try of \
+             a request takes that a busy home refuses, with which the ticket lock takes its own. What else an operation takes is assumed. 80 users \
+             stand for 400, which keep all cores busy; so do 40 here, half as much, where the talk's may have slept. Back-off is of the LKML thread \
+             of 2013, on an 80-core DL980; best and worst are of {SEEDS} seeds here, and of runs there.",
+            think.cycles as u64,
+            think.shares()
+        ),
+        format!(
+            "The other mixes make the calls of their jobs: names in a directory that all users share, with its sleeping mutex, processes, pages and \
+             sockets. All their spin locks change together, as the kernel's did in 2013. A job takes what the best published plateau leaves each core \
+             for it; which locks a call takes, and for how long, is assumed. So seen, users wait for the mutex of the directory and hardly for a spin \
+             lock: both locks do the same. What made the kernel's throughput swing is not in these calls."
+        ),
+        "Each core that waits for a line costs its home a try for each request that it answers. So the ticket lock, for whose line all wait, hands over ever \
+         more slowly; MCS, whose waiters poll lines of their own, does not. The talk's 80 cores were an unnamed machine; the simulated one has the \
+         latencies of another of the DL980's generation."
+            .into(),
+    ]
 }
 
 /// Coherence traffic of the ticket lock against MCS: of the open files' lock alone, and with the other locks beside it.

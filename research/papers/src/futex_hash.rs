@@ -209,18 +209,7 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
         }
     }
     wake_rows(&mut table, &all, of_wakes)?;
-    for ((form, _), rate) in tables.into_iter().zip(of_pairs) {
-        let cores = benchmark.cores();
-        table.row([
-            Cell::from(format!("locks of {} pairs", cores / 2)),
-            Cell::from(cores as u32),
-            Cell::from(form),
-            Cell::from(rate * 1e9 / cores as f64),
-            Cell::from(None::<f64>),
-            Cell::from(rate / of_pairs[0]),
-            Cell::from(""),
-        ]);
-    }
+    pair_rows(&mut table, benchmark.cores(), &tables.map(|(form, _)| form), of_pairs);
     Ok(Reproduction {
         variant: None,
         title: "Buckets of the futex table: few and many, with and without their lock, simulated",
@@ -263,6 +252,21 @@ fn wake_rows(table: &mut Table, all: &Hardware, of_wakes: &[f64]) -> anyhow::Res
         }
     }
     Ok(())
+}
+
+/// Pairs of threads, each with a lock of its own that sleeps in the table.
+fn pair_rows(table: &mut Table, cores: usize, forms: &[&str], rates: &[f64]) {
+    for (&form, rate) in forms.iter().zip(rates) {
+        table.row([
+            Cell::from(format!("locks of {} pairs", cores / 2)),
+            Cell::from(cores as u32),
+            Cell::from(form),
+            Cell::from(rate * 1e9 / cores as f64),
+            Cell::from(None::<f64>),
+            Cell::from(rate / rates[0]),
+            Cell::from(""),
+        ]);
+    }
 }
 
 fn notes(rest_ns: u64) -> [String; 4] {

@@ -74,6 +74,14 @@ struct Claim {
 const AVOIDS: &str = "a queue lock avoids collapse";
 
 impl Claim {
+    fn wanted(&self) -> String {
+        if self.most.is_finite() {
+            format!("at most {}", self.most)
+        } else {
+            format!("at least {}", self.least)
+        }
+    }
+
     fn is_of_collapse(&self) -> bool {
         matches!(self.source, Source::Published { claim: AVOIDS, .. })
     }
@@ -287,11 +295,6 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         };
     for claim in claims() {
         let ratio = rate(claim.one, claim.cores) / rate(claim.other, claim.cores);
-        let wanted = if claim.most.is_finite() {
-            format!("at most {}", claim.most)
-        } else {
-            format!("at least {}", claim.least)
-        };
         let collapses = |of| {
             let alone = rate(of, 1);
             let best = CORES.iter().map(|&cores| rate(of, cores)).fold(alone, f64::max);
@@ -300,7 +303,7 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         let is_met = (claim.least..=claim.most).contains(&ratio)
             && (claim.least != 1.0 || is_more(ratio))
             && (!claim.is_of_collapse() || collapses(claim.other) && !collapses(claim.one));
-        row(&claim.what, claim.one.0, claim.cores, ratio, wanted, is_met, claim.source);
+        row(&claim.what, claim.one.0, claim.cores, ratio, claim.wanted(), is_met, claim.source);
     }
     for lock in ELIDED {
         let Some(run) = run(("ipc", lock), PUBLISHED_CORES) else { continue };
@@ -324,15 +327,8 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         let what = format!("sections of {lines} lines, {}: the share that fits", way.label);
         row(&what, TABLE, 1, fits, share.to_string(), fits == share, Source::Input);
     }
-    let plots = plots(&measured, &sizes)?;
-    let all_cores = CORES[CORES.len() - 1];
     let mut notes = vec![outcome.note()];
-    notes.extend(PICTURES.iter().map(|picture| {
-        let with_locks = picture.locks.iter().map(|&lock| (lock, (picture.workload, lock)));
-        let beside = picture.beside.iter().map(|&(name, label)| (label, (name, "ticket")));
-        let told = with_locks.chain(beside).filter_map(|(label, of)| Some(told(label, run(of, all_cores)?)));
-        format!("{} on {all_cores} cores: {}.", picture.workload, told.collect::<Vec<_>>().join("; "))
-    }));
+    notes.extend(PICTURES.iter().map(|picture| in_words(picture, run)));
     notes.extend([
         "M is a million operations a second, k a thousand. Wasted is the part of the time of all cores that is spent in transactions that abort."
             .into(),
@@ -345,11 +341,23 @@ pub(crate) fn tm(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         variant: None,
         title: "Sections as transactions: what eliding a lock gives, simulated",
         table,
-        plots,
+        plots: plots(&measured, &sizes)?,
         notes,
         faults: Vec::new(),
         scores: outcome.scores,
     })
+}
+
+/// What the runs of a picture did on all cores.
+fn in_words<'a>(
+    picture: &'a Picture,
+    run: impl Fn((&'a str, &'a str), u32) -> Option<&'a SimulatedRun>,
+) -> String {
+    let all_cores = CORES[CORES.len() - 1];
+    let with_locks = picture.locks.iter().map(|&lock| (lock, (picture.workload, lock)));
+    let beside = picture.beside.iter().map(|&(name, label)| (label, (name, "ticket")));
+    let told = with_locks.chain(beside).filter_map(|(label, of)| Some(told(label, run(of, all_cores)?)));
+    format!("{} on {all_cores} cores: {}.", picture.workload, told.collect::<Vec<_>>().join("; "))
 }
 
 /// Runs everything that the pictures show.

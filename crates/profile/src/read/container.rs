@@ -556,15 +556,7 @@ impl<'p> Parser<'p> {
             let payload = &payload[..payload.len().min(LONGEST_TEXT)];
             section.executable = String::from_utf8_lossy(payload).into_owned();
         } else if is(Type::Mappings) {
-            let lines = payload.split(|&byte| byte == b'\n');
-            let mut latest = Vec::new();
-            for mapping in lines.filter_map(|line| self.paths.parse_mapping(line)) {
-                // What is no longer named is still counted.
-                let Some(space) = self.space.checked_sub(1) else { break };
-                self.space = space;
-                latest.push(mapping);
-            }
-            begun.mappings.push(latest);
+            begun.mappings.push(self.paths.parse_mappings(payload, &mut self.space));
         } else if is(Type::BuildIds) {
             parse_build_ids(payload, &mut section.build_ids, &mut self.space)
                 .ok_or_else(|| too_many("build identifiers"))?;

@@ -133,8 +133,19 @@ impl Paths {
         kept
     }
 
-    /// The mapping that a line of `/proc/PID/maps` tells.
-    pub(super) fn parse_mapping(&mut self, line: &[u8]) -> Option<Mapping> {
+    /// The mappings that the lines of `/proc/PID/maps` tell, as far as there is `space` for them.
+    pub(super) fn parse_mappings(&mut self, lines: &[u8], space: &mut usize) -> Vec<Mapping> {
+        let mut mappings = Vec::new();
+        for mapping in lines.split(|&byte| byte == b'\n').filter_map(|line| self.parse_mapping(line)) {
+            // What is no longer named is still counted.
+            let Some(rest) = space.checked_sub(1) else { break };
+            *space = rest;
+            mappings.push(mapping);
+        }
+        mappings
+    }
+
+    fn parse_mapping(&mut self, line: &[u8]) -> Option<Mapping> {
         let line = String::from_utf8_lossy(line);
         let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;

@@ -346,6 +346,13 @@ fn the_sliders_of_a_page_answer_as_the_command_does_to_the_last_digit() {
     let what_if = &outcome["what_if"];
     let answers = what_if["answers"].as_array().expect("answers");
     assert_eq!(answers.len(), 20);
+    assert_eq!(outcome["in_plot"], 1, "one plot holds all: {outcome}");
+    let curves = |answer: &Value| answer["lines"][0].as_u64().expect("a picture");
+    let unchanged = curves(&answers[0]);
+    assert!(
+        answers[2..].iter().all(|answer| curves(answer) == unchanged + 1),
+        "the changed one is beside them: {what_if}"
+    );
     for answer in answers {
         let flags = answer["flags"].as_str().expect("flags");
         let (printed, json) = predicted(&profile, flags);

@@ -35,7 +35,7 @@ if (section) {
   outcome.status = section.querySelector(".status").textContent;
   outcome.markup = all("tbody script, tbody img", section).map((element) => element.localName);
 
-  const figures = header(section, "section ns") ? "section ns" : "growth";
+  const figures = ["section ns", "growth", "times as good as"].find((text) => header(section, text));
   for (const order of ["first", "second"]) {
     header(section, figures).querySelector("button").click();
     outcome[order] = [header(section, figures).ariaSort, document.activeElement.textContent, column(section, figures)];
@@ -86,15 +86,18 @@ if (missing) outcome.what_if = { shown: false, why: missing.offsetHeight > 0 && 
 else if (whatIf) {
   const words = (element) => element.textContent;
   const cells = (table) => all("tr", table).map((row) => [...row.cells].map(words));
-  const controls = all(".slider", whatIf);
+  const place = document.querySelector(".plot:has(.sliders)") ?? whatIf; // where the sliders and their curve are
+  const controls = all(".slider", place);
   const named = (label) => controls.find((control) => control.textContent.startsWith(label));
   const field = (label) => named(label).querySelector("input[type=number], select");
+  const drawn = () => all(".picture", place).filter((svg) => svg.getBoundingClientRect().height > 0)
+    .map((svg) => svg.querySelectorAll("polyline").length);
   const shown = () => {
     const [rows, values] = all("table", whatIf).map(cells);
-    const instruction = whatIf.querySelector("[role=status]");
+    const instruction = place.querySelector("[role=status]");
     return {
       flags: words(whatIf.querySelector("code")), instruction: words(instruction), warned: instruction.className.includes("warning"),
-      rows, values, lines: all("svg .curve1 polyline, svg .curve0 polyline", whatIf).length,
+      rows, values, lines: drawn(),
     };
   };
   // What is asked, by the beginnings of the labels. Cores are said each time, and everything is put back before the next.
@@ -102,7 +105,7 @@ else if (whatIf) {
     {}, { Part: 0.5 }, { Think: 2 }, { Cost: 0.5 }, { "Share of": 0.9 }, { "Locks that": 4 }, { Operations: 8 }, { Threads: 3 },
     { "Lock in": "queue" }, { Part: 0.3, Think: 0.7, "Locks that": 3, Operations: 2, "Lock in": "ticket" },
   ];
-  const reset = all("button", whatIf).find((button) => words(button) === "As it is");
+  const reset = all("button", place).find((button) => words(button) === "As it is");
   const answers = asked.flatMap((changes) => [8, 48].map((cores) => {
     for (const [label, value] of Object.entries({ Cores: cores, ...changes })) {
       enter(field(label), value, field(label).localName === "select" ? "change" : "input");
@@ -122,22 +125,26 @@ else if (whatIf) {
     range.value = step % 2;
     const from = performance.now();
     range.dispatchEvent(new Event("input", { bubbles: true }));
-    whatIf.querySelector(".picture").getBoundingClientRect(); // laid out
+    place.querySelector(".picture").getBoundingClientRect(); // laid out
     return performance.now() - from;
   });
   reset.click();
   outcome.milliseconds = milliseconds.sort((a, b) => a - b)[0];
-  const [picture, form] = [".picture", ".sliders"].map((part) => whatIf.querySelector(part).getBoundingClientRect());
+  const [picture, form] = [".picture", ".sliders"].map((part) => place.querySelector(part).getBoundingClientRect());
   outcome.beside = form.left >= picture.right && form.top < picture.bottom;
-  outcome.live = whatIf.querySelector(".instruction").ariaLive;
-  outcome.what_if = { shown: whatIf.offsetHeight > 0, answers, wrong, slid, back: [field("Locks that").value, shown().flags] };
+  outcome.live = place.querySelector(".instruction").ariaLive;
+  outcome.in_plot = all("figure .picture, figure svg.contend-plot").filter((svg) => svg.getBoundingClientRect().height > 0).length;
+  outcome.what_if = {
+    shown: whatIf.offsetHeight > 0 && place.querySelector(".picture").clientHeight > 0,
+    answers, wrong, slid, back: [field("Locks that").value, shown().flags],
+  };
 }
 
 const figure = document.querySelector("figure.plot");
 if (figure) {
   const pictures = all(".scroll", figure).filter((picture) => picture.querySelector("svg"));
   const visible = () => pictures.filter((picture) => picture.offsetHeight > 0);
-  const lines = (picture) => picture.querySelectorAll("polyline").length;
+  const lines = (picture) => picture.querySelectorAll("polyline, polygon, line").length;
   outcome.pictures = ["linear", "logarithmic"].map((axis) => {
     figure.querySelector(`input.${axis}`)?.click();
     return visible().map((picture) => [picture.className, lines(picture) > 10]);
@@ -145,11 +152,21 @@ if (figure) {
   outcome.values = all("details.values tbody tr", figure).length;
 }
 
+/** The size of the smallest letters of the pictures, as they are displayed. */
+const sizes = all("svg text").map((text) => {
+  const { width } = text.ownerSVGElement.getBoundingClientRect();
+  const whole = text.ownerSVGElement.viewBox.baseVal?.width || text.ownerSVGElement.width.baseVal.value;
+  return parseFloat(getComputedStyle(text).fontSize) * width / whole;
+});
+outcome.letters = Math.min(...sizes.filter((size) => size > 0), 99);
+const frames = all("figure .scroll, figure.ranges > div").filter((frame) => frame.querySelector("svg"));
+outcome.scrolled = frames.filter((frame) => frame.scrollWidth > frame.clientWidth).length;
+
 // What stands first, and whether all of each legend is to be seen without scrolling.
 outcome.leading = all("main > *").slice(1, 4).map((element) => element.className || element.localName);
 const legends = all(".legend, .bars");
 outcome.clipped = legends.filter((legend) => legend.scrollWidth > legend.clientWidth || legend.getBoundingClientRect().right > innerWidth).length;
-outcome.keys = legends.map((legend) => legend.children.length);
+outcome.keys = legends.map((legend) => [...legend.children].filter((key) => !key.hidden).length);
 outcome.bold = all(".plot .legend b").map((name) => name.textContent);
 outcome.broken = all("wbr").filter((wbr) => !wbr.previousSibling?.textContent.endsWith("::")).length;
 outcome.breaks = all("wbr").length;

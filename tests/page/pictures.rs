@@ -32,6 +32,12 @@ fn pages(directory: &Path) -> Vec<(&'static str, PathBuf)> {
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "{outcome}");
     pages.push(named("waits", &["report", waits.to_str().expect("a plain path")]));
+    let compared = directory.join("compare.html");
+    let mut command = contend(&["compare", "--runs", "5", "--lock", "mcs,ticket", "--html"]);
+    command.arg(&compared).arg("--").arg(Source::program("injected.c").compile()).args(["2", "2000"]);
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    pages.push(("compare", compared));
     let alone = predictable(directory);
     pages.push(named("predict", &["predict", &alone, "--engine", "chain", "--site", "hot_lock"]));
     if cfg!(feature = "full") {
@@ -78,6 +84,11 @@ fn pages_are_whole_on_desks_and_phones_light_and_dark() {
             assert_eq!(outcome["dark"], colours == "dark", "{which}");
             assert_eq!(outcome["width"][1].to_string(), width, "{which}");
             assert!(outcome["width"][0].as_u64() <= outcome["width"][1].as_u64(), "{which}");
+            assert_eq!(outcome["scrolled"], 0, "a picture fits: {which}");
+            assert!(
+                outcome["letters"].as_f64().is_some_and(|size| size >= 10.0),
+                "letters are read: {which}"
+            );
             assert_eq!(outcome["clipped"], 0, "a legend is seen whole: {which}");
             assert_eq!(outcome["broken"], 0, "names break behind `::` alone: {which}");
             let picture = kept.join(format!("{name}-{width}-{colours}.png"));
@@ -119,6 +130,10 @@ fn what_is_asked_for_first_stands_first() {
     assert!(bold.len() == 1 && bold[0].contains("as it is"), "{predict}");
     assert!(predict["keys"][0].as_u64().is_some_and(|curves| (2..=4).contains(&curves)), "{predict}");
     if has_sliders(path) {
+        assert_eq!(
+            predict["in_plot"], 1,
+            "the sliders move a curve of the plot, not of a second figure: {predict}"
+        );
         assert_eq!((&predict["beside"], &predict["live"]), (&true.into(), &"polite".into()), "{predict}");
         // The quickest of five: what else the machine does is not the page's.
         assert!(predict["milliseconds"].as_f64().is_some_and(|ms| ms < 50.0), "{predict}");

@@ -44,6 +44,8 @@ pub struct Page {
     made_by: Option<String>,
     parts: usize,
     asks_module: bool,
+    /// The plot that sliders are asked in: its figure, and what its script draws it from.
+    asked_in: Option<(String, String)>,
 }
 
 /// What a row of [`Page::rows`] unfolds to, below the figures of its columns.
@@ -60,7 +62,14 @@ pub struct Unfolded<'a> {
 impl Page {
     /// A page with a title and nothing below it.
     pub fn new(title: &str) -> Self {
-        Self { title: html(title), body: String::new(), made_by: None, parts: 0, asks_module: false }
+        Self {
+            title: html(title),
+            body: String::new(),
+            made_by: None,
+            parts: 0,
+            asks_module: false,
+            asked_in: None,
+        }
     }
 
     /// Says at the end which command made it.
@@ -153,9 +162,12 @@ impl Page {
             let svg = plot.clone().log_cores(log).svg_without_legend();
             let _ = writeln!(pictures, "<div class=\"scroll {axis}\">{svg}</div>");
         }
+        if let Some(to_draw) = plot.to_draw() {
+            self.asked_in = Some((id.clone(), json(&to_draw)));
+        }
         let _ = writeln!(
             self.body,
-            "<figure class=\"plot\">\n<fieldset><legend>Axis of {axis}:</legend>{controls}</fieldset>\n{pictures}{legend}\
+            "<figure class=\"plot\" id=\"{id}\">\n<fieldset><legend>Axis of {axis}:</legend>{controls}</fieldset>\n{pictures}{legend}\
              <figcaption>A ring marks the peak of a curve, a cross the first point where it has collapsed, that is, \
              where it is under {share} of the peak.</figcaption>\n{values}\n</figure>",
             axis = html(plot.axis_name()),
@@ -166,33 +178,38 @@ impl Page {
         self
     }
 
-    /// Adds a plot of medians and ranges.
+    /// Adds a plot of medians and ranges, one for wide and one for narrow screens.
     #[must_use]
     pub fn ranges(mut self, plot: &RangePlot) -> Self {
         let _ = writeln!(
             self.body,
-            "<figure class=\"ranges\"><div class=\"scroll\">{}</div></figure>",
-            plot.svg()
+            "<figure class=\"ranges\"><div class=\"wide\">{}</div><div class=\"narrow\">{}</div></figure>",
+            plot.svg(),
+            plot.narrow_svg(),
         );
         self
     }
 
-    /// Adds sliders, whose changes the model answers in the page, and what is said in their place where the browser runs no scripts or
-    /// no WebAssembly. `sliders` are those of `what_if`. A build without the module says so instead.
+    /// Adds sliders, whose changes the model answers in the page, in the last plot that has a baseline; and what is said in their place
+    /// where the browser runs no scripts or no WebAssembly. `sliders` are those of `what_if`. A build without the module says so instead.
     #[must_use]
     pub fn what_if(mut self, sliders: &impl Serialize) -> Self {
         if MODULE.is_empty() {
             return self.without_sliders(WITHOUT_MODULE);
         }
         let id = self.next_id();
+        let plot = self.asked_in.as_ref().map(|(figure, plot)| {
+            format!("<script type=\"application/json\" data-figure=\"{figure}\">{plot}</script>\n")
+        });
         self.asks_module = true;
         let _ = writeln!(
             self.body,
             "<section class=\"what-if\" aria-labelledby=\"{id}\">\n<h2 id=\"{id}\">What if</h2>\n\
              <p class=\"missing\">{WITHOUT_WEBASSEMBLY}</p>\n\
-             <script type=\"application/json\">{sliders}</script>\n\
+             <script type=\"application/json\">{sliders}</script>\n{plot}\
              <script type=\"application/wasm\">{module}</script>\n</section>",
             sliders = json(sliders),
+            plot = plot.unwrap_or_default(),
             module = base64::engine::general_purpose::STANDARD.encode(MODULE),
         );
         self
@@ -488,7 +505,7 @@ mod tests {
         let policy = between(&page, "Content-Security-Policy\" content=\"", "\"")[0];
         assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("unsafe"), "{policy}");
         let styles = between(&page, "<style>", "</style>");
-        assert_eq!(styles.len(), 4, "the page's, and one of each picture");
+        assert_eq!(styles.len(), 5, "the page's, and one of each picture");
         let scripts = between(&page, "<script>", "</script>");
         for allowed in styles.iter().chain(&scripts) {
             assert!(policy.contains(&source_hash(allowed)), "{policy}");
@@ -518,6 +535,33 @@ mod tests {
         let module = between(&page, "<script type=\"application/wasm\">", "</script>")[0];
         let module = base64::engine::general_purpose::STANDARD.decode(module).unwrap();
         assert!(module.starts_with(b"\0asm"), "{} bytes", module.len());
+    }
+
+    #[test]
+    fn sliders_are_asked_in_the_plot_of_the_page_if_it_has_a_baseline_and_counts_speedups() {
+        let plot_of = |unit: Unit, is_bold: bool| {
+            let curve = Curve::new("a", unit, Provenance::Simulated);
+            let curve = curve.with_points([Point::exact(1, 1.0), Point::exact(2, 1.5)]).unwrap();
+            let plot = Plot::new("t", [&curve]).unwrap().axis("threads");
+            let plot = if is_bold { plot.bold_first() } else { plot };
+            Page::new("t").plot(&plot).what_if(&serde_json::json!({})).html()
+        };
+        let asked = "data-figure=\"part1\">";
+        for (unit, is_bold) in [(Unit::Speedup, false), (Unit::OperationsPerSecond, true)] {
+            assert!(!plot_of(unit, is_bold).contains(asked));
+        }
+        let page = plot_of(Unit::Speedup, true);
+        assert!(page.contains("<figure class=\"plot\" id=\"part1\">"), "{page}");
+        if MODULE.is_empty() {
+            return println!("skipped: the sliders, as the module is missing");
+        }
+        let data: serde_json::Value = serde_json::from_str(between(&page, asked, "</script>")[0]).unwrap();
+        assert_eq!((&data["axis"], &data["curves"][0]["label"]), (&"threads".into(), &"a".into()));
+        let look = &data["looks"][0];
+        assert_eq!(
+            (&look["colour"], &look["width"], &look["dashes"]),
+            (&"#0072b2".into(), &4.into(), &"6 6".into())
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::page;
 use crate::text::{prefixed, printable};
 use curve::axis::{CoresAxis, value_ticks};
 use curve::{Curve, Provenance, Unit};
+use serde::Serialize;
 
 /// Curves that cannot share an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -127,6 +128,14 @@ impl Plot {
         format!("<ul class=\"legend\">\n{lines}</ul>\n")
     }
 
+    /// What a page's script draws the plot from, with the curve of a change in it; nothing for a plot that has no baseline, or whose
+    /// curves are no speedups, which the answers of sliders are.
+    pub(crate) fn to_draw(&self) -> Option<ToDraw<'_>> {
+        let can_be_changed = self.bold_first && self.unit == Unit::Speedup && !self.curves.is_empty();
+        let looks = (0..self.curves.len()).map(|number| svg::look(self, number));
+        can_be_changed.then(|| ToDraw { axis: &self.axis, curves: &self.curves, looks: looks.collect() })
+    }
+
     fn is_bold(&self, number: usize) -> bool {
         self.bold_first && number == 0
     }
@@ -138,6 +147,14 @@ impl Plot {
     fn value_ticks(&self, about: usize) -> Vec<f64> {
         value_ticks(&self.curves, about)
     }
+}
+
+/// A plot as a page's script takes it.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct ToDraw<'a> {
+    axis: &'a str,
+    curves: &'a [Curve],
+    looks: Vec<svg::Look>,
 }
 
 /// One line of a legend: label, provenance, and the two facts that a curve is looked at for.

@@ -82,12 +82,24 @@ impl Sliders {
     #[must_use]
     pub fn on_forecast(mut self, points: impl IntoIterator<Item = (u32, [f64; 3])>) -> Self {
         self.forecast = points.into_iter().collect();
+        let last = self.forecast.iter().map(|&(cores, _)| f64::from(cores)).fold(2.0, f64::max);
+        for control in self.controls.iter_mut().filter(|control| control.name == "cores") {
+            control.stops.retain(|&stop| stop <= last);
+            control.start = control.start.min(last);
+            control.rest = Some(control.start);
+        }
         self
+    }
+
+    /// The points of the forecast up to so many cores: two at least, which are a curve.
+    fn forecast_to(&self, cores: u32) -> impl Iterator<Item = &(u32, [f64; 3])> {
+        let points = self.forecast.iter().enumerate();
+        points.filter(move |(place, (on, _))| *place < 2 || *on <= cores).map(|(_, point)| point)
     }
 
     /// The curves that are shown for these, the first of which is the baseline's: on the forecast's, if there is one.
     fn on_the_forecast(&self, predictions: Vec<Prediction>, cores: u32) -> Vec<Prediction> {
-        let points: Vec<_> = self.forecast.iter().filter(|(on, _)| *on <= cores).collect();
+        let points: Vec<_> = self.forecast_to(cores).collect();
         let (Some(baseline), true) = (predictions.first().map(|one| one.curve.clone()), points.len() > 1)
         else {
             return predictions;
@@ -169,12 +181,19 @@ pub struct Question {
     pub cores: f64,
     /// As `--what-if` writes it; empty for the lock as it is.
     pub change: String,
+    /// The other curves of the plot that the answer is drawn in.
+    #[serde(default)]
+    pub others: Vec<Curve>,
+    /// Whether its lower axis is logarithmic; decided by the number of cores where it is not said.
+    #[serde(default)]
+    pub log: Option<bool>,
 }
 
 /// What a page shows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// The flags with which `contend predict` says the same.
+    /// The flags with which `contend predict --engine chain` says the same, or simulates the change if there is a forecast; nothing
+    /// where that is what the page already shows.
     pub flags: String,
     /// What to do, and what that is expected to give.
     pub instruction: String,
@@ -199,7 +218,7 @@ pub struct Picture {
     pub throughput: Vec<(f64, String)>,
     /// What that axis counts.
     pub unit: String,
-    /// The lock as it is, and after the change if there is one.
+    /// The lock as it is, the other curves of the plot, and the lock after the change if there is one.
     pub curves: Vec<Drawn>,
 }
 
@@ -214,7 +233,7 @@ pub struct Drawn {
     pub peak: Option<[f64; 2]>,
     /// The first point at which it has collapsed.
     pub collapsed: Option<[f64; 2]>,
-    /// The point that the instruction is about.
+    /// The point that the instruction is about; for the lock as it is and after the change.
     pub compared: Option<[f64; 2]>,
 }
 
@@ -233,52 +252,90 @@ impl Question {
             "" => Change::NONE,
             text => Change::parse(text, |name| self.sliders.lock(name)).map_err(|error| error.to_string())?,
         };
-        let flags = match self.change.as_str() {
-            "" => format!("--cores 1..{cores}"),
-            text => format!("--cores 1..{cores} --what-if {text}"),
-        };
-        answer(&self.sliders, cores, &change, flags).map_err(|error| error.to_string())
+        self.answer_on(cores, &change).map_err(|error| error.to_string())
     }
-}
 
-fn answer(sliders: &Sliders, cores: u32, change: &Change, flags: String) -> Result<Answer, ModelError> {
-    let mut on = sliders.on(cores);
-    // The forecast's points are among those that the chain is asked for.
-    on.cores.extend(sliders.forecast.iter().map(|(cores, _)| *cores).filter(|&at| at <= cores));
-    on.cores.sort_unstable();
-    on.cores.dedup();
-    let case = &on;
-    let changed = *change != Change::NONE;
-    let mut predictions = vec![case.prediction(&Change::NONE)?];
-    if changed {
-        predictions.push(case.prediction(change)?);
-    }
-    let mut remarks = vec![case.times(change)];
-    let mut reasons = Vec::new();
-    for Prediction { curve, verdict, .. } in &predictions {
-        if let Verdict::CannotTell { reason } = verdict
-            && !reasons.contains(&reason)
-        {
-            remarks.push(format!("Cannot be told from this profile ({}): {reason}.", curve.label));
-            reasons.push(reason);
+    fn flags(&self, cores: u32) -> String {
+        match (self.change.as_str(), self.sliders.forecast.is_empty()) {
+            ("", false) => String::new(),
+            (text, false) => format!("--what-if {text}"),
+            ("", true) => format!("--cores 1..{cores}"),
+            (text, true) => format!("--cores 1..{cores} --what-if {text}"),
         }
     }
-    let predictions = sliders.on_the_forecast(predictions, cores);
-    let threads = [case.threads, change.threads.unwrap_or(case.threads)];
-    let curves: Vec<Curve> = predictions.iter().map(|one| one.curve.clone()).collect();
-    Ok(Answer {
-        flags,
-        instruction: if changed {
-            case.gain(change, None).terminal()
-        } else {
-            "Nothing is changed.".to_owned()
-        },
-        remarks,
-        columns: ["lock", "peak cores", "peak", "under 90 % at", "at the last core", "verdict"],
-        rows: predictions.iter().map(row).collect(),
-        picture: Picture::of(&curves, threads),
-        values: values(&curves),
-    })
+
+    /// The curves of the plot: that of the lock as it is, the others so far as they are shown, and that after the change.
+    fn picture(&self, shown: &[Curve], threads: [u32; 2]) -> Picture {
+        let last = shown.iter().flat_map(Curve::points).map(|point| point.cores).max().unwrap_or(0);
+        let cut = |curve: &Curve| {
+            let points = curve.points().iter().filter(|point| point.cores <= last).copied();
+            curve.clone().with_points(points.collect::<Vec<_>>()).ok()
+        };
+        let others: Vec<Curve> = self.others.iter().filter_map(cut).collect();
+        let (baseline, changed) = shown.split_at(shown.len().min(1));
+        let compared =
+            std::iter::once(Some(threads[0])).chain(others.iter().map(|_| None)).chain([Some(threads[1])]);
+        let curves: Vec<Curve> = [baseline, &others, changed].concat();
+        Picture::of(&curves, self.log, compared)
+    }
+
+    fn answer_on(&self, cores: u32, change: &Change) -> Result<Answer, ModelError> {
+        let sliders = &self.sliders;
+        let mut on = sliders.on(cores);
+        // The forecast's points are among those that the chain is asked for.
+        on.cores.extend(sliders.forecast_to(cores).map(|(cores, _)| *cores));
+        on.cores.sort_unstable();
+        on.cores.dedup();
+        let case = &on;
+        let changed = *change != Change::NONE;
+        let mut predictions = vec![case.prediction(&Change::NONE)?];
+        if changed {
+            predictions.push(case.prediction(change)?);
+        }
+        let mut remarks = vec![case.times(change)];
+        let mut reasons = Vec::new();
+        for Prediction { curve, verdict, .. } in &predictions {
+            if let Verdict::CannotTell { reason } = verdict
+                && !reasons.contains(&reason)
+            {
+                let label = &curve.label;
+                // The forecast has a verdict of its own: the chain's doubts are of its ratio, and there is none without a change.
+                match (sliders.forecast.is_empty(), changed) {
+                    (true, _) => {
+                        remarks.push(format!("Cannot be told from this profile ({label}): {reason}."));
+                    }
+                    (false, true) => {
+                        remarks.push(format!(
+                            "The ratio is rough, as the Markov chain cannot tell ({label}): {reason}."
+                        ));
+                    }
+                    (false, false) => {}
+                }
+                reasons.push(reason);
+            }
+        }
+        let predictions = sliders.on_the_forecast(predictions, cores);
+        let threads = [case.threads, change.threads.unwrap_or(case.threads)];
+        let curves: Vec<Curve> = predictions.iter().map(|one| one.curve.clone()).collect();
+        Ok(Answer {
+            flags: self.flags(cores),
+            instruction: if changed {
+                let gain = case.gain(change, None).terminal();
+                if sliders.forecast.is_empty() {
+                    gain
+                } else {
+                    format!("Preview, by the Markov chain: {gain}")
+                }
+            } else {
+                "Nothing is changed.".to_owned()
+            },
+            remarks,
+            columns: ["lock", "peak cores", "peak", "under 90 % at", "at the last core", "verdict"],
+            rows: predictions.iter().map(row).collect(),
+            picture: self.picture(&curves, threads),
+            values: values(&curves),
+        })
+    }
 }
 
 fn row(prediction: &Prediction) -> [String; 6] {
@@ -309,9 +366,9 @@ fn values(curves: &[Curve]) -> Vec<Vec<String>> {
 }
 
 impl Picture {
-    /// The curves, each with the point at so many threads marked.
-    fn of(curves: &[Curve], threads: [u32; 2]) -> Self {
-        let axis = CoresAxis::of(curves, None);
+    /// The curves, those with a number of threads with the point there marked.
+    fn of(curves: &[Curve], log: Option<bool>, threads: impl Iterator<Item = Option<u32>>) -> Self {
+        let axis = CoresAxis::of(curves, log);
         let ticks = value_ticks(curves, 6);
         let highest = ticks.last().copied().unwrap_or(1.0);
         let up = |value: f64| (value / highest).clamp(0.0, 1.0);
@@ -325,7 +382,10 @@ impl Picture {
                 .collect(),
             peak: curve.peak().filter(|peak| Some(peak) != curve.points().last()).map(place),
             collapsed: curve.collapse_cores().and_then(|cores| curve.at(cores)).map(place),
-            compared: curve.points().iter().rfind(|point| point.cores <= threads).copied().map(place),
+            compared: threads
+                .and_then(|threads| curve.points().iter().rfind(|point| point.cores <= threads))
+                .copied()
+                .map(place),
         });
         Self {
             cores: axis.ticks(8).into_iter().map(|tick| (axis.position(tick), tick.to_string())).collect(),
@@ -352,8 +412,12 @@ pub(crate) mod tests {
         Sliders::new(case(Family::Blocking, 64), 192, locks.into())
     }
 
+    pub(crate) fn question(sliders: Sliders, cores: f64, change: &str) -> Question {
+        Question { sliders, cores, change: change.to_owned(), others: Vec::new(), log: None }
+    }
+
     fn ask(cores: f64, change: &str) -> Result<Answer, String> {
-        Question { sliders: sliders(), cores, change: change.to_owned() }.answer()
+        question(sliders(), cores, change).answer()
     }
 
     #[test]
@@ -392,17 +456,50 @@ pub(crate) mod tests {
     fn a_change_moves_the_forecast_by_the_ratio_of_the_chain_and_shows_no_second_figure() {
         let forecast = [(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
         let sliders = sliders().on_forecast(forecast);
-        let ask = |change: &str| {
-            Question { sliders: sliders.clone(), cores: 64.0, change: change.to_owned() }.answer().unwrap()
-        };
+        let ask = |change: &str| question(sliders.clone(), 64.0, change).answer().unwrap();
         let unchanged = ask("");
         assert_eq!(unchanged.values[2][1], ranged(&Point { cores: 64, value: 0.5, low: 0.2, high: 0.9 }));
         assert_eq!(unchanged.rows[0][5], "collapses at 64");
         let case = sliders.on(64);
         let ratio = case.gain(&crate::case::tests::change("section=0.5"), None).times.unwrap().likely;
         let changed = ask("section=0.5");
+        let doubts = |answer: &Answer| answer.remarks.iter().any(|remark| remark.contains("Cannot be told"));
+        assert!(!doubts(&unchanged) && !doubts(&changed), "the forecast has a verdict: {changed:?}");
+        assert!(changed.instruction.starts_with("Preview, by the Markov chain: "), "{changed:?}");
         assert!(changed.values[2][2].starts_with(&short(0.5 * ratio)), "{:?} by {ratio}", changed.values);
         assert_eq!(changed.values.len(), 3);
+        assert_eq!((unchanged.flags.as_str(), changed.flags.as_str()), ("", "--what-if section=0.5"));
+        let few = question(sliders.clone(), 2.0, "section=0.5").answer().unwrap();
+        assert_eq!(few.values.len(), 2, "the forecast's points, not the chain's: {:?}", few.values);
+        let cores = &sliders.controls[0];
+        assert_eq!((cores.name, cores.stops.last()), ("cores", Some(&64.0)), "no further than the forecast");
+    }
+
+    #[test]
+    fn an_answer_is_drawn_among_the_other_curves_of_the_plot_on_axes_that_hold_all() {
+        let forecast = [(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
+        let other = Curve::new("other", curve::Unit::Speedup, curve::Provenance::Simulated);
+        let other = other.with_points([Point::exact(1, 1.0), Point::exact(64, 40.0)]).unwrap();
+        let ask = |cores: f64, change: &str, log: bool| {
+            let asked = question(sliders().on_forecast(forecast), cores, change);
+            Question { others: vec![other.clone()], log: Some(log), ..asked }.answer().unwrap().picture
+        };
+        let picture = ask(64.0, "split=8", true);
+        let [baseline, other, changed] = &picture.curves[..] else { panic!("{picture:?}") };
+        assert_eq!([&baseline.points, &other.points, &changed.points].map(Vec::len), [3, 2, 3]);
+        assert!(baseline.compared.is_some() && other.compared.is_none() && changed.compared.is_some());
+        assert!(
+            (baseline.points[2][1] - 0.5 / 40.0).abs() < 1e-9,
+            "the axis holds the other curve: {picture:?}"
+        );
+        assert!(changed.points[2][1] > baseline.points[2][1]);
+        assert!(
+            (baseline.points[1][0] - 0.5).abs() < 1e-9,
+            "8 lies half-way on a logarithmic axis from 1 to 64"
+        );
+        assert!(ask(64.0, "", false).curves[0].points[1][0] < 0.2);
+        let cut = ask(8.0, "", true);
+        assert_eq!(cut.curves[1].points.len(), 1, "no further than is asked for: {cut:?}");
     }
 
     #[test]

@@ -55,7 +55,7 @@ fn answer(question: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::tests::sliders;
+    use crate::answer::tests::{question, sliders};
     use serde_json::{Value, json};
 
     /// As the page's script does it.
@@ -72,8 +72,7 @@ mod tests {
     #[test]
     fn a_question_through_the_modules_memory_is_the_question_itself() {
         let asked = json!({ "sliders": sliders(), "cores": 16, "change": "split=2" });
-        let direct =
-            Question { sliders: sliders(), cores: 16.0, change: "split=2".to_owned() }.answer().unwrap();
+        let direct = question(sliders(), 16.0, "split=2").answer().unwrap();
         assert_eq!(ask(&asked.to_string()), serde_json::to_value(direct).unwrap());
         assert!(ask("{}")["error"].as_str().unwrap().contains("does not understand"));
         let wrong = json!({ "sliders": sliders(), "cores": 16, "change": "split=0" });

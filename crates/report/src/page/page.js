@@ -224,43 +224,64 @@ class RowTable {
 /** A module, which is in the page as base64. */
 const load = (text) => new WebAssembly.Module(Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0)));
 
-/** A picture of curves and its legend: what the module gave as shares of the axes is placed, nothing is computed. */
-function curves({ cores, throughput, unit, curves }, label) {
-  const [left, top, width, height] = [50, 32, 410, 240];
-  const right = left + width;
-  const bottom = top + height;
-  const x = (across) => left + across * width;
-  const y = (up) => bottom - up * height;
-  const line = (points) => points.map(([across, up]) => `${x(across)},${y(up)}`).join(" ");
-  const [parts, keys] = [[], []];
+/** How the lock after a change is drawn, and the lock as it is where the page has no plot of it. */
+const AFTER = { colour: "var(--ink)", width: 3, dashes: "12 6", marker: [], filled: false, band: true };
+const BEFORE = { ...AFTER, colour: "var(--curve)", width: 4 };
+
+/** How a curve is drawn, in a legend. */
+function key({ colour, width, dashes }) {
+  const line = draw("polyline", { points: "0,6 34,6", fill: "none", stroke: colour, "stroke-width": width, "stroke-dasharray": dashes });
+  return draw("svg", { width: 34, height: 12, "aria-hidden": "true" }, line);
+}
+
+/** A curve: its range, its line, its markers so far as they keep their distance, and its marks. `x` and `y` place shares of the axes. */
+function curve({ points, peak, collapsed, compared }, { colour, width, dashes, marker, filled, band }, x, y) {
+  const line = (places) => places.map(([across, up]) => `${x(across).toFixed(2)},${y(up).toFixed(2)}`).join(" ");
+  const stroke = { fill: "none", stroke: colour, "stroke-width": 2 };
+  const parts = [];
+  if (band) {
+    const outline = [...points.map(([across, , , high]) => [across, high]),
+      ...points.map(([across, , low]) => [across, low]).reverse()];
+    parts.push(draw("polygon", { points: line(outline), fill: colour, opacity: 0.16 }));
+  }
+  parts.push(draw("polyline", { ...stroke, points: line(points), "stroke-width": width, "stroke-dasharray": dashes }));
+  let last = null;
+  points.forEach(([across, up, low, high], place) => {
+    const [left, top] = [x(across), y(up)];
+    if (last && place + 1 < points.length && Math.hypot(left - last[0], top - last[1]) < 24) return;
+    last = [left, top];
+    if (!band && low < high) parts.push(draw("line", { ...stroke, "stroke-width": 1, x1: left, x2: left, y1: y(low), y2: y(high) }));
+    const outline = marker.map(([right, down]) => `${left + right},${top + down}`).join(" ");
+    parts.push(draw("polygon", { ...stroke, points: outline, "stroke-width": 1, fill: filled ? colour : "none" }));
+  });
+  if (peak) parts.push(draw("circle", { ...stroke, cx: x(peak[0]), cy: y(peak[1]), r: 8 }));
+  if (collapsed) {
+    const [left, top] = [x(collapsed[0]), y(collapsed[1])];
+    parts.push(draw("path", { ...stroke, d: `M${left - 8},${top - 8}l16,16m0,-16l-16,16` }));
+  }
+  if (compared) parts.push(draw("circle", { cx: x(compared[0]), cy: y(compared[1]), r: 5, fill: colour }));
+  return draw("g", {}, ...parts);
+}
+
+/** Curves over axes that lie as in the plots of the page. What the module gave as shares is placed, nothing is computed. */
+function picture({ cores, throughput, unit, curves }, looks, axis, label) {
+  const [left, right, top, bottom] = [78, 462, 12, 288];
+  const x = (across) => left + across * (right - left);
+  const y = (up) => bottom - up * (bottom - top);
+  const parts = [];
   for (const [up, text] of throughput) {
     parts.push(draw("line", { class: "grid", x1: left, x2: right, y1: y(up), y2: y(up) }));
     parts.push(draw("text", { x: left - 10, y: y(up) + 5, "text-anchor": "end" }, text));
   }
   for (const [across, text] of cores) {
     parts.push(draw("line", { class: "grid", x1: x(across), x2: x(across), y1: top, y2: bottom }));
-    parts.push(draw("text", { x: x(across), y: bottom + 18, "text-anchor": "middle" }, text));
+    parts.push(draw("text", { x: x(across), y: bottom + 20, "text-anchor": "middle" }, text));
   }
-  parts.push(draw("text", { x: (left + right) / 2, y: bottom + 38, "text-anchor": "middle" }, "cores"));
-  parts.push(draw("text", { x: 4, y: 14 }, unit));
-  curves.forEach(({ name, points, peak, collapsed, compared }, number) => {
-    const group = draw("g", { class: `curve${number}` });
-    const band = [...points.map(([across, , , high]) => [across, high]),
-      ...points.map(([across, , low]) => [across, low]).reverse()];
-    group.append(draw("polygon", { class: "band", points: line(band) }), draw("polyline", { points: line(points) }));
-    if (peak) group.append(draw("circle", { cx: x(peak[0]), cy: y(peak[1]), r: 8 }));
-    if (collapsed) {
-      const [across, up] = [x(collapsed[0]), y(collapsed[1])];
-      group.append(draw("path", { d: `M${across - 8},${up - 8}l16,16m0,-16l-16,16` }));
-    }
-    if (compared) group.append(draw("circle", { class: "compared", cx: x(compared[0]), cy: y(compared[1]), r: 5 }));
-    parts.push(group);
-    const stroke = draw("polyline", { points: "0,6 34,6" });
-    const key = draw("svg", { class: `curve${number}`, width: 34, height: 12, "aria-hidden": "true" }, stroke);
-    keys.push(make("li", {}, key, " ", ...broken(name)));
-  });
-  const picture = { class: "picture", role: "img", "aria-label": label, viewBox: `0 0 480 ${bottom + 46}` };
-  return [draw("svg", picture, ...parts), make("ul", { class: "legend" }, ...keys)];
+  const [centre, middle] = [(left + right) / 2, (top + bottom) / 2];
+  parts.push(draw("text", { x: centre, y: bottom + 43, "text-anchor": "middle" }, axis));
+  parts.push(draw("text", { x: 18, y: middle, transform: `rotate(-90 18 ${middle})`, "text-anchor": "middle" }, unit));
+  parts.push(...curves.map((one, number) => curve(one, looks[number] ?? AFTER, x, y)));
+  return draw("svg", { class: "picture", role: "img", "aria-label": label, viewBox: "0 0 480 340" }, ...parts);
 }
 
 /** Rows of a name and figures; of words where `words` names the column. */
@@ -272,21 +293,52 @@ function table(columns, rows, words) {
   return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
 }
 
-/** Sliders for changes to a program, which the model answers. */
+const MARKS = "A ring marks the peak of a curve, a cross the first point where it has collapsed.";
+const DOT = "A dot marks what is compared.";
+
+/** Sliders for changes to a program, which the model answers in the plot of the page, beside it. */
 class WhatIf {
   constructor(section) {
-    this.sliders = JSON.parse(section.querySelector("script[type='application/json']").textContent);
+    const [sliders, plot] = section.querySelectorAll("script[type='application/json']");
+    this.sliders = JSON.parse(sliders.textContent);
     this.module = load(section.querySelector("script[type='application/wasm']").textContent);
     this.functions = new WebAssembly.Instance(this.module).exports;
     this.instruction = make("p", { class: "instruction", role: "status", "aria-live": "polite" });
     this.flags = make("code");
-    this.picture = make("figure");
     this.shown = make("div");
-    const same = make("p", { class: "status" }, "The command says the same with --engine chain and ", this.flags);
-    const beside = make("div", { class: "beside" }, this.picture, this.form());
+    this.changed = make("li");
+    this.plot = plot && { ...JSON.parse(plot.textContent), figure: document.getElementById(plot.dataset.figure) };
+    const form = this.form();
+    const said = this.sliders.forecast.length > 1 ?
+      "A preview: the forecast's curve times the ratio that the Markov chain gives for the change. To simulate it: contend predict with " :
+      "The command says the same with --engine chain and ";
+    this.same = make("p", { class: "status" }, said, this.flags);
+    this.own = make("figure");
+    this.legend = make("ul", { class: "legend" });
     this.redraw();
     section.querySelector(".missing").remove();
-    section.append(this.instruction, beside, this.shown, same);
+    if (this.plot) {
+      this.join(form);
+      section.append(make("p", {}, "The sliders are beside the curve, at the beginning. These are the figures where they stand."));
+    } else {
+      const figure = make("div", {}, this.own, this.legend, make("p", { class: "status" }, `${MARKS} ${DOT}`));
+      section.append(this.instruction, make("div", { class: "beside" }, figure, form));
+    }
+    section.append(this.shown, this.same);
+  }
+
+  /** Puts the sliders beside the plot of the page, and what they answer under it. */
+  join(form) {
+    const { figure } = this.plot;
+    const pictures = figure.querySelectorAll(".scroll.linear, .scroll.logarithmic");
+    const pinned = make("div", { class: "pinned" });
+    pictures[0].before(pinned);
+    pinned.append(...pictures, this.instruction);
+    const legend = figure.querySelector(".legend");
+    legend.append(this.changed);
+    legend.after(form);
+    figure.querySelector("figcaption").append(` ${DOT}`);
+    for (const axis of figure.querySelectorAll("fieldset input")) axis.addEventListener("change", () => this.redraw());
   }
 
   form() {
@@ -351,26 +403,43 @@ class WhatIf {
   }
 
   redraw() {
-    const [cores, ...others] = this.controls;
-    const changed = others.filter(({ value, rest }) => value() !== rest).map(({ name, value }) => `${name}=${value()}`);
+    const [cores, ...numbers] = this.controls;
+    const changed = numbers.filter(({ value, rest }) => value() !== rest).map(({ name, value }) => `${name}=${value()}`);
     if (this.lock.value !== "") changed.push(`lock=${this.lock.value}`);
-    const answer = this.ask({ sliders: this.sliders, cores: cores.value(), change: changed.join(",") });
+    const log = this.plot && this.plot.figure.querySelector("input.logarithmic").checked;
+    const others = this.plot?.curves.slice(1);
+    const answer = this.ask({ sliders: this.sliders, cores: cores.value(), change: changed.join(","), others, log });
     this.instruction.textContent = answer.error ?? answer.instruction;
     this.instruction.classList.toggle("warning", "error" in answer);
     if ("error" in answer) return;
     this.flags.textContent = answer.flags;
     const values = this.shown.querySelector("details")?.open ?? false;
-    const names = answer.picture.curves.map(({ name }) => name);
+    const names = answer.rows.map(([name]) => name);
     const details = make("details", {}, make("summary", {}, "Values"),
       scroll(table(["cores", ...names], answer.values)));
     details.open = values;
-    const caption = "A ring marks the peak of a curve, a cross the first point where it has collapsed, and a dot what is compared.";
-    this.picture.replaceChildren(...curves(answer.picture, answer.instruction), make("figcaption", {}, caption));
+    this.draw(answer, log, names);
     this.shown.replaceChildren(
       scroll(table(answer.columns, answer.rows, "verdict")),
       ...answer.remarks.map((text) => make("p", {}, text)),
       details,
     );
+    this.same.hidden = answer.flags === "";
+  }
+
+  /** Draws the curves, in the plot of the page where it has one. */
+  draw({ picture: drawn, instruction }, log, [before, after]) {
+    const looks = this.plot?.looks ?? [BEFORE];
+    const svg = picture(drawn, looks, this.plot?.axis ?? "cores", instruction);
+    const entry = after === undefined ? [] : [key(AFTER), " ", ...broken(after)];
+    this.changed.replaceChildren(...entry);
+    if (this.plot) {
+      this.plot.figure.querySelector(log ? ".scroll.logarithmic" : ".scroll.linear").replaceChildren(svg);
+      this.changed.hidden = after === undefined;
+    } else {
+      this.own.replaceChildren(svg);
+      this.legend.replaceChildren(make("li", {}, key(BEFORE), " ", ...broken(before)), ...(after === undefined ? [] : [this.changed]));
+    }
   }
 }
 

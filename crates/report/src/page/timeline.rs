@@ -63,12 +63,14 @@ fn picture(timeline: &Timeline, wait: &SingleWait, window: Window) -> String {
             lane.rectangles,
         );
     }
-    let (length, begin_s) = (time(window.end - window.begin), window.begin / 1e9);
+    let [half, length] = [0.5, 1.0].map(|share| time(share * (window.end - window.begin)));
+    let begin_s = window.begin / 1e9;
     let threads =
         if further > 0 { format!(" Threads that are not shown: {further}.") } else { String::new() };
     format!(
         "<figure class=\"lanes\">\n<p>{}</p>\n<ol>\n{rows}</ol>\n\
-         <figcaption>{length}, from {begin_s:.6} s after the start on.{threads}</figcaption>\n</figure>\n",
+         <p class=\"axis\"><span>0</span><span>{half}</span><span>{length}</span></p>\n\
+         <figcaption>Time from {begin_s:.6} s after the start on.{threads}</figcaption>\n</figure>\n",
         name(&sentence(timeline, wait)),
     )
 }
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!((page.matches("<rect").count(), page.matches("<li><p>").count()), (3, 3), "{page}");
         assert!(page.contains("<li><p>holder 1</p>") && !page.contains("<b>"), "{page}");
         assert!(
-            page.contains("<figcaption>55.0 ms, from 0.007500 s after the start on.</figcaption>"),
+            page.contains("<span>0</span><span>27.5 ms</span><span>55.0 ms</span></p>\n<figcaption>Time from 0.007500 s after"),
             "{page}"
         );
     }

@@ -7,6 +7,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use plotters::element::IntoDynElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
+use serde::Serialize;
 use std::ops::Range;
 
 /// Of every document of curves or ranges.
@@ -22,6 +23,10 @@ const KEY_WIDTH: u32 = 34;
 const LEGEND_CHARACTERS: [usize; 2] = [32, 40];
 /// At least this many points of the screen between two markers of a curve.
 const MARKER_DISTANCE: f64 = 24.0;
+
+/// The size of the letters at the axes; on a page, where a phone shows the picture at three quarters of its size.
+const LETTERS: u32 = 14;
+const PAGE_LETTERS: u32 = 17;
 
 /// Half the size of the marks of peak and collapse: they are seen around a marker.
 const MARK: i32 = 8;
@@ -56,7 +61,7 @@ pub(super) fn draw(plot: &Plot) -> String {
 /// The chart of a page, without title and legend, so narrow that it is read on a phone.
 pub(super) fn draw_without_legend(plot: &Plot) -> String {
     const SIZE: (u32, u32) = (480, 340);
-    picture(&plot.title, SIZE, |area| draw_chart(plot, &area.margin(6, 6, 6, 6)))
+    picture(&plot.title, SIZE, |area| draw_chart(plot, &area.margin(6, 6, 6, 6), PAGE_LETTERS))
 }
 
 /// How a curve is drawn, in a legend.
@@ -77,7 +82,7 @@ pub(crate) fn document(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_
 }
 
 /// The same with a title that is not shown.
-fn picture(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
+pub(crate) fn picture(title: &str, size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> DrawResult) -> String {
     let drawn = drawn(size, draw);
     let (root, body) = drawn.split_once('>').expect("an SVG document has a root");
     let name = html(title);
@@ -122,11 +127,11 @@ pub(crate) fn colour(index: usize) -> RGBColor {
 
 fn draw_on(plot: &Plot, area: &Area<'_>) -> DrawResult {
     let (chart_area, legend_area) = area.margin(38, 6, 6, 6).split_horizontally(WIDTH - LEGEND_WIDTH);
-    draw_chart(plot, &chart_area)?;
+    draw_chart(plot, &chart_area, LETTERS)?;
     draw_legend(plot, &legend_area)
 }
 
-fn draw_chart(plot: &Plot, area: &Area<'_>) -> DrawResult {
+fn draw_chart(plot: &Plot, area: &Area<'_>, letters: u32) -> DrawResult {
     let axis = plot.cores_axis();
     let ticks = plot.value_ticks(6);
     let highest = ticks.last().copied().unwrap_or(1.0);
@@ -148,8 +153,8 @@ fn draw_chart(plot: &Plot, area: &Area<'_>) -> DrawResult {
         .axis_style(INK.mix(0.6))
         .bold_line_style(INK.mix(0.14))
         .light_line_style(TRANSPARENT)
-        .label_style(font(14))
-        .axis_desc_style(font(15))
+        .label_style(font(letters))
+        .axis_desc_style(font(letters + 1))
         .draw()?;
 
     let with_ranges = plot.curves.iter().filter(|curve| has_ranges(curve)).count();
@@ -274,17 +279,51 @@ fn marker<'a, C: Clone + 'a>(
     index: usize,
     provenance: Provenance,
 ) -> DynElement<'a, SVGBackend<'a>, C> {
-    let shape: &[(i32, i32)] = match index % 4 {
-        0 => &[(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2), (-2, -4)],
-        1 => &[(0, -5), (5, 4), (-5, 4), (0, -5)],
-        2 => &[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)],
-        _ => &[(0, -5), (5, 0), (0, 5), (-5, 0), (0, -5)],
-    };
+    let shape = shape(index);
     match provenance {
         Provenance::Measured => {
             (EmptyElement::at(at) + Polygon::new(shape, colour(index).filled())).into_dyn()
         }
         _ => (EmptyElement::at(at) + PathElement::new(shape, colour(index).stroke_width(1))).into_dyn(),
+    }
+}
+
+fn shape(index: usize) -> &'static [(i32, i32)] {
+    match index % 4 {
+        0 => &[(-2, -4), (2, -4), (4, -2), (4, 2), (2, 4), (-2, 4), (-4, 2), (-4, -2), (-2, -4)],
+        1 => &[(0, -5), (5, 4), (-5, 4), (0, -5)],
+        2 => &[(-4, -4), (4, -4), (4, 4), (-4, 4), (-4, -4)],
+        _ => &[(0, -5), (5, 0), (0, 5), (-5, 0), (0, -5)],
+    }
+}
+
+/// How a page's script draws a curve: as it is drawn here.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Look {
+    colour: String,
+    width: u32,
+    /// Empty for a solid line.
+    dashes: String,
+    marker: &'static [(i32, i32)],
+    filled: bool,
+    /// Whether its range is a band, rather than bars.
+    band: bool,
+}
+
+pub(super) fn look(plot: &Plot, index: usize) -> Look {
+    let provenance = plot.curves[index].provenance;
+    let RGBColor(red, green, blue) = colour(index);
+    let with_ranges = plot.curves.iter().filter(|curve| has_ranges(curve)).count();
+    Look {
+        colour: format!("#{red:02x}{green:02x}{blue:02x}"),
+        width: line_style(plot, index).stroke_width,
+        dashes: match dashes(provenance) {
+            (_, 0) => String::new(),
+            (drawn, gap) => format!("{} {}", 2 * drawn, 2 * gap),
+        },
+        marker: shape(index),
+        filled: provenance == Provenance::Measured,
+        band: plot.is_bold(index) || with_ranges <= MOST_BANDS,
     }
 }
 

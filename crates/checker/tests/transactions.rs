@@ -271,6 +271,18 @@ fn every_small_client_of_every_elided_lock_is_verified() {
     }
 }
 
+/// A try while another lock is elided ends the transaction.
+#[test]
+fn elided_locks_are_tried_within_each_other() {
+    let shape = Shape { threads: 2, acquisitions: 2 };
+    let report = explored(Model::Sc, &|| {
+        let ran =
+            client::run::<Checked>("elided:tas", ClientKind::Many, shape).expect("it has such a client");
+        ran.map(drop).map_err(|wrong| wrong.to_string())
+    });
+    assert!(report.counterexample.is_none(), "{:?}", report.counterexample);
+}
+
 /// What a section does to the words of a test.
 type Section = fn(&dyn Fn(usize) -> u32, &dyn Fn(usize, u32));
 

@@ -15,7 +15,7 @@
 
 use std::panic::Location as Site;
 
-use machine::transaction::LOCK_HELD;
+use machine::transaction::{LOCK_HELD, NESTED};
 use machine::{Abort, Ordering};
 
 use super::Bound;
@@ -25,7 +25,13 @@ use crate::model::Model;
 use crate::walker::Key;
 
 /// What a transaction may abort with, whatever it does.
-const ABORTS: [Abort; 4] = [Abort::CONFLICT, Abort::CAPACITY, Abort::INTERRUPTED, Abort::explicit(LOCK_HELD)];
+const ABORTS: [Abort; 5] = [
+    Abort::CONFLICT,
+    Abort::CAPACITY,
+    Abort::INTERRUPTED,
+    Abort::explicit(LOCK_HELD),
+    Abort::explicit(NESTED),
+];
 
 /// Words that a transaction may use.
 const MOST_WORDS: usize = 16;
@@ -109,8 +115,8 @@ impl Session {
     pub(super) fn abort_transaction(&self, code: u8) -> ! {
         assert!(self.in_transaction(), "a transaction is aborted outside of any, with the code {code}");
         assert!(
-            code == LOCK_HELD,
-            "the checked machine explores transactions that abort with the code {LOCK_HELD}, not with {code}"
+            ABORTS.contains(&Abort::explicit(code)),
+            "the checked machine explores transactions that abort with the codes {LOCK_HELD} and {NESTED}, not with {code}"
         );
         self.leave();
     }

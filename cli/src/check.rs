@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         !tasks.is_empty() || !locks.iter().all(|lock| lock.is_elided()) || options.model != [Model::Ra],
         "transactions are explored under sc, tso and pso, not under ra"
     );
-    ensure_usage!(!tasks.is_empty(), "the lock cannot do what this client does");
+    ensure_usage!(!tasks.is_empty(), "{}", without_client(&locks, args.client));
     let all = judge(&locks, &tasks, args, mutation, started);
     let cut_short = interrupt::came();
     // Before anything is printed: standard output may be a full disk, which ends the command.
@@ -293,6 +293,14 @@ fn judge_mutants(locks: &[&'static Lock], time: Duration, bar: &ProgressBar) -> 
     })
 }
 
+/// Why there is nothing to explore.
+fn without_client(locks: &[&Lock], client: Option<Client>) -> String {
+    let Some(client) = client else { return "there is nothing to explore".into() };
+    let names: Vec<_> = locks.iter().map(|lock| lock.name).collect();
+    let (names, client) = (names.join(", "), client.name());
+    format!("{names} cannot do what the client `{client}` does; `contend locks` says what each lock can")
+}
+
 fn run_again(
     args: &Args,
     lock: &'static Lock,
@@ -303,7 +311,7 @@ fn run_again(
     let task = plan::tasks(lock, &options)
         .into_iter()
         .next()
-        .ok_or_else(|| UsageError::new("the lock cannot do what this client does"))?;
+        .ok_or_else(|| UsageError::new(without_client(&[lock], args.client)))?;
     let hint = "give the same --client, --threads, --acquisitions, --model and --weaken as the counterexample was \
                 found with";
     let report = match replay(task.model, trace.clone(), mutation, &|| task.run()) {

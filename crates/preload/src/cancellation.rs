@@ -5,6 +5,8 @@ use core::hint::black_box;
 use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use crate::algorithm::sleep;
+
 /// glibc's record of a clean-up handler, `struct _pthread_cleanup_buffer`. It lies in the frame whose unwinding runs the
 /// handler.
 #[repr(C)]
@@ -89,6 +91,9 @@ const TYPE_ASYNCHRONOUS: u32 = 1 << 1;
 const CANCELING: u32 = 1 << 2;
 const CANCELED: u32 = 1 << 3;
 
+/// So often a wait for a signal that is under way yields before it sleeps.
+const MOST_YIELDS: u32 = 100;
+
 /// Where a thread's `cancelhandling` lies behind its thread pointer; 0 if it was not found.
 static WORD: AtomicUsize = AtomicUsize::new(0);
 
@@ -107,9 +112,15 @@ fn await_signal_under_way() {
         return;
     }
     let word = own_word(offset);
+    let mut yields = 0;
     while word.load(Ordering::Relaxed) & (CANCELING | CANCELED) == CANCELING {
-        // SAFETY: no arguments.
-        unsafe { libc::sched_yield() };
+        if yields < MOST_YIELDS {
+            yields += 1;
+            // SAFETY: no arguments.
+            unsafe { libc::sched_yield() };
+        } else {
+            sleep(50_000, None); // the thread that sends it may have a lower priority, and need this core
+        }
     }
 }
 

@@ -460,6 +460,7 @@ fn a_full_disk_stops_the_recording_and_is_reported() {
 fn records_of_ended_threads_are_taken_over_past_the_bound() {
     let file = File::new(8 * MIB, 1);
     file.recorder.bound_threads(4);
+    GONE.set(true);
     let lock = Trace::new();
     const ENDED: u64 = if cfg!(miri) { 12 } else { 100 };
     for _ in 0..ENDED {
@@ -480,6 +481,33 @@ fn records_of_ended_threads_are_taken_over_past_the_bound() {
     file.pair(&PerThread::new(), &lock, 0x1000, 1, 5);
     GONE.set(true);
     assert_eq!(Profile::parse("test", &file.bytes()).unwrap().sections()[0].threads.len(), 5);
+}
+
+/// As those that the C library starts for a timer: the recorder is called by no end of theirs.
+#[test]
+fn threads_that_end_without_a_word_are_taken_over_and_were_not_blocked_since() {
+    let file = File::new(8 * MIB, 1);
+    file.recorder.bound_threads(4);
+    let lock = Trace::new();
+    const ENDED: u64 = if cfg!(miri) { 12 } else { 100 };
+    for _ in 0..ENDED {
+        GONE.set(true);
+        let t = PerThread::new();
+        file.pair(&t, &lock, 0x1000, 1, 5);
+        pass(1_000_000);
+    }
+    GONE.set(false);
+    let lives = PerThread::new();
+    file.pair(&lives, &lock, 0x1000, 1, 5);
+    GONE.set(true);
+    file.recorder.process_ends();
+    GONE.set(false);
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    assert_eq!(profile.sections()[0].threads.len(), 5);
+    let table = profile.table(&Options { symbols: false, ..Options::default() });
+    assert_eq!((row(&table, 0x1000).acquisitions(), table.header.threads), (ENDED + 1, ENDED + 1));
+    let blocked = table.header.blocked.map_or(0.0, |blocked| blocked.total_ns());
+    assert!(blocked < 1_000.0, "{blocked} ns, of threads that were gone");
 }
 
 /// An idle pool: its threads are in condition waits when the program ends.

@@ -273,25 +273,40 @@ impl<H: Host> Recorder<H> {
         }
     }
 
-    /// The slot of a thread that is gone.
+    /// The slot of a thread that is gone, whether it has said that it ends or not.
     #[inline(never)]
     fn take_over(&self) -> Option<NonNull<ThreadPart>> {
+        /// Threads that have not said so which one search asks the kernel about.
+        const ASKED_ABOUT: usize = 8;
+        let mut asked = 0;
         let mut next = self.slots.load(Ordering::Acquire);
         while let Some(slot) = NonNull::new(next) {
-            // SAFETY: these parts are never freed; these two are atomic and `next` constant once it is in the list.
-            let (ended, tid, after) =
-                unsafe { (&(*slot.as_ptr()).ended, &(*slot.as_ptr()).tid, (*slot.as_ptr()).next) };
+            let part = slot.as_ptr();
+            // SAFETY: these parts are never freed; `thread` and `next` are constant once it is in the list, and the others atomic.
+            let (thread, ended, closed, tid, after) =
+                unsafe { (&*(*part).thread, &(*part).ended, &(*part).closed, &(*part).tid, (*part).next) };
             next = after;
-            if ended.compare_exchange(1, 2, Ordering::AcqRel, Relaxed).is_err() {
+            let said = ended.load(Relaxed);
+            if said > 1 || said == 0 && asked == ASKED_ABOUT {
                 continue;
             }
-            if self.host.gone(tid.load(Relaxed)) {
+            asked += usize::from(said == 0);
+            if ended.compare_exchange(said, 2, Ordering::AcqRel, Relaxed).is_err() {
+                continue;
+            }
+            // One that is not begun yet has the identifier of the thread before.
+            let has_begun = said == 1 || closed.load(Ordering::Acquire) == 0;
+            if has_begun && self.host.gone(tid.load(Relaxed)) {
+                if closed.swap(1, Ordering::AcqRel) == 0 {
+                    self.close_thread(thread, tid.load(Relaxed), false);
+                }
                 // SAFETY: `ended` says that this call alone uses the part.
                 unsafe { slot.as_ref() }.table.pairs().for_each(end_hold);
                 ended.store(0, Relaxed);
                 return Some(slot);
             }
-            ended.store(1, Ordering::Release); // it still runs its last destructors
+            // It runs, or runs its last destructors; and it may have said meanwhile that it ends.
+            let _ = ended.compare_exchange(2, said, Ordering::Release, Relaxed);
         }
         None
     }
@@ -355,10 +370,14 @@ impl<H: Host> Recorder<H> {
         self.host.schedule(tid).unwrap_or((0, 0))
     }
 
-    /// `own` says that it is the caller's.
+    /// `own` says that it is the caller's. Of one that has ended without saying so, as those that the C library starts for timers do,
+    /// no times are known: this life of it is left out.
     #[inline(never)]
     fn close_thread(&self, thread: &Thread, tid: u32, own: bool) {
         let now = self.host.monotonic_ns();
+        if !own && self.host.gone(tid) {
+            return self.add_times(thread, now, [0; 3]);
+        }
         let age = now.saturating_sub(thread.started_ns.load(Relaxed));
         // One that had run for long before its first acquisition was looked at then: so is its end.
         let ran = if own && age < LOOKED_AT_NS && !self.host.is_first(tid) {
@@ -367,6 +386,10 @@ impl<H: Host> Recorder<H> {
             None
         };
         let (running, queued) = ran.map_or_else(|| self.look_at(thread, tid), |ran| (ran, 0));
+        self.add_times(thread, now, [age, running, queued]);
+    }
+
+    fn add_times(&self, thread: &Thread, now: u64, [age, running, queued]: [u64; 3]) {
         add(&thread.running_ns, running);
         add(&thread.queued_ns, queued);
         // Where `/proc` could be read at the beginning and cannot be now.

@@ -36,8 +36,8 @@ thread_local! {
     pub(crate) static SWITCHES: Cell<[u64; 2]> = const { Cell::new([0; 2]) };
     /// The thread's identifier.
     pub(crate) static TID: Cell<u32> = const { Cell::new(1234) };
-    /// Thread identifiers that are gone.
-    pub(crate) static GONE: Cell<bool> = const { Cell::new(true) };
+    /// Whether all threads that the recorder asks about are gone.
+    pub(crate) static GONE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Lets `ticks` pass.

@@ -76,6 +76,7 @@ pub(super) struct Share {
     pub(super) of: usize,
     pub(super) wrong: usize,
     pub(super) not_begun: usize,
+    pub(super) interrupted: usize,
     pub(super) by_time: usize,
     pub(super) by_states: usize,
     pub(super) by_steps: usize,
@@ -94,7 +95,8 @@ impl Share {
             of: verdicts.len(),
             wrong: count(&Verdict::is_wrong),
             not_begun: count(&|one| !one.is_wrong() && !one.asked.begun()),
-            by_time: cut_by(&[Limit::Time, Limit::Interrupt]),
+            interrupted: cut_by(&[Limit::Interrupt]),
+            by_time: cut_by(&[Limit::Time]),
             by_states: cut_by(&[Limit::Memory]),
             by_steps: cut_by(&[Limit::Steps]),
             by_capacity: cut_by(&[Limit::Capacity]),
@@ -108,6 +110,7 @@ impl std::ops::AddAssign for Share {
         self.of += other.of;
         self.wrong += other.wrong;
         self.not_begun += other.not_begun;
+        self.interrupted += other.interrupted;
         self.by_time += other.by_time;
         self.by_states += other.by_states;
         self.by_steps += other.by_steps;
@@ -117,11 +120,13 @@ impl std::ops::AddAssign for Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { complete, of, wrong, not_begun, by_time, by_states, by_steps, by_capacity } = *self;
+        let Self { complete, of, wrong, not_begun, interrupted, by_time, by_states, by_steps, by_capacity } =
+            *self;
         write!(f, "{complete} of {of} explorations are complete")?;
         let others = [
             (wrong, "wrong"),
             (not_begun, "explorations were not begun"),
+            (interrupted, "interrupted"),
             (by_time, "cut by time"),
             (by_states, "cut by the number of states"),
             (by_steps, "cut by the steps of a thread, which no larger computer changes"),

@@ -63,7 +63,7 @@ fn cells(lock: &str, share: &Share, tally: Option<Tally>) -> Vec<Cell> {
         count(share.complete),
         count(share.of),
         count(share.wrong),
-        count(share.by_time + share.not_begun),
+        count(share.by_time + share.interrupted + share.not_begun),
         count(share.by_states),
         count(share.by_steps + share.by_capacity),
     ];

@@ -30,7 +30,8 @@ use crate::arguments;
   contend litmus tests/litmus --json | jq '.[] | select(.models.tso.verdict == \"Allowed\") | .name'
 
 Exit status: 0 when all went well; 1 when a verdict is not the expected one or the processor did what its model
-forbids; else 2 when a file is no litmus test, or there is none; else 3 when a test uses what is not supported.")]
+forbids; else 2 when a file is no litmus test, there is none, or FILE of --expect cannot be read or has no verdict of
+these tests; else 3 when a test uses what is not supported.")]
 pub(crate) struct Args {
     /// Tests, directories that are searched for files ending in .litmus, patterns, or lists whose name starts with @
     #[arg(value_name = "FILE|DIR|@LIST", required = true)]
@@ -87,7 +88,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let job = job(args)?;
+    let job = match job(args) {
+        Ok(job) => job,
+        Err(error) => {
+            tell(&printable(&format!("{error:#}")));
+            return Ok(ExitCode::from(2));
+        }
+    };
     let screen = Screen::stdout();
     let mut summary = Summary::default();
     let mut all = Vec::new();
@@ -110,7 +117,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else if files.len() > 1 || args.quiet || args.expect.is_some() {
         print!("{}", screen.fit(&summary.text(job.expected.as_ref(), started.elapsed())));
     }
-    Ok(ExitCode::from(summary.exit_status()))
+    let status = summary.exit_status();
+    if let Some(table) = args.expect.as_ref().filter(|_| summary.expects_nothing() && status != 1) {
+        let models = job.models.iter().map(|model| model.name()).collect::<Vec<_>>().join(", ");
+        let message = format!("{}: names none of these tests with a verdict under {models}", table.display());
+        tell(&printable(&message));
+        return Ok(ExitCode::from(2));
+    }
+    Ok(ExitCode::from(status))
 }
 
 /// What the arguments ask of every file.

@@ -107,7 +107,7 @@ fn an_implication_binds_tighter_than_what_stands_beside_it() {
 
 #[test]
 fn what_was_not_seen_within_bounds_is_not_said() {
-    let endless = "X86 A\n{ }\n P0 ;\n L0: INC EAX ;\n JMP L0 ;\n";
+    let endless = "X86 A\n{ x=0; }\n P0 ;\n L0: INC EAX ;\n JMP L0 ;\n";
     for (asked, satisfied) in [("exists (x=1)", None), ("~exists (x=1)", None), ("forall (x=0)", None)] {
         let test = Test::parse(&format!("{endless}{asked}")).expect("a test");
         let judged = test.judge(Model::Tso);

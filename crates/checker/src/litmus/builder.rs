@@ -110,6 +110,11 @@ impl Builder {
         Ok(self.registers[thread].len() - 1)
     }
 
+    /// Whether the thread or the initial state names this register.
+    pub(super) fn knows_register(&self, thread: usize, name: &str) -> bool {
+        self.registers.get(thread).is_some_and(|known| known.iter().any(|known| known == name))
+    }
+
     /// A register that no program names.
     pub(super) fn fresh_register(&mut self, thread: usize) -> usize {
         self.know_registers_of(thread);
@@ -126,6 +131,11 @@ impl Builder {
         self.program.memory = laid.initial;
         Ok(laid.names)
     }
+}
+
+/// Whether the threads end here: a condition that names no quantifier begins with a parenthesis, and no thread does.
+pub(super) fn ends_threads(tokens: &Tokens<'_>) -> bool {
+    starts_condition(tokens) || tokens.peek().is_some_and(|token| token.is("("))
 }
 
 /// Whether a word comes next that ends the threads. `not` is an instruction, too.

@@ -1,9 +1,9 @@
 //! What a litmus test asks of the final states.
 
-use super::builder::Builder;
+use super::builder::{Builder, Dialect};
 use super::initial;
 use super::program::{Final, Value, Width};
-use super::token::{ParseError, Tokens};
+use super::token::{ParseError, Token, Tokens};
 
 /// A register or a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -187,12 +187,14 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
         Some(token) if token.is("[") || tokens.peek_at(1).is_some_and(|next| next.is(":")) => {
             Condition::Same(place, parse_place(tokens, builder)?)
         }
+        Some(token) if builder.dialect == Dialect::C && initial::constant(&token.text).is_some() => {
+            tokens.next();
+            Condition::Is(place, initial::constant(&token.text).unwrap_or_default())
+        }
         Some(token) if token.is("&") || token.is_name() => {
             tokens.take("&");
             let name = tokens.name("a location")?;
-            if !builder.memory.knows(&name.text) {
-                return Err(ParseError::new(name.at, format!("there is no location `{}`", name.text)));
-            }
+            refuse_unknown_location(builder, name)?;
             Condition::Is(place, initial::address(tokens, builder, name)?)
         }
         _ => Condition::Is(place, tokens.number()?),
@@ -216,7 +218,16 @@ fn parse_place(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Observa
     if bracket {
         tokens.expect("]")?;
     }
+    refuse_unknown_location(builder, name)?;
     Ok(Observable::Memory(builder.memory.location(&name.text, index, name.at)?))
+}
+
+/// A name that neither the initial state nor a thread has is a slip, and would hold 0 for ever.
+fn refuse_unknown_location(builder: &Builder, name: &Token) -> Result<(), ParseError> {
+    if builder.memory.knows(&name.text) {
+        return Ok(());
+    }
+    Err(ParseError::new(name.at, format!("there is no location `{}`", name.text)))
 }
 
 fn parse_register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Observable, ParseError> {
@@ -230,6 +241,11 @@ fn parse_register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Obse
     tokens.expect(":")?;
     tokens.take("%");
     let register = tokens.name("a register")?;
+    // A processor has its registers whether the thread names them or not.
+    if builder.dialect == Dialect::C && !builder.knows_register(number, &register.text) {
+        let message = format!("thread {number} has no register `{}`", register.text);
+        return Err(ParseError::new(register.at, message));
+    }
     Ok(Observable::Register(number, builder.register_named(number, &register.text, register.at)?))
 }
 

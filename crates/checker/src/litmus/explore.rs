@@ -1,6 +1,7 @@
 //! A program under a model: every execution, and how each ends.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use machine::Ordering;
@@ -15,8 +16,8 @@ use crate::model::{Model, Strength};
 /// What an exploration may cost. Whatever ends it early makes it a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How often a thread may come back to the start of a loop and have changed something. An iteration that only reads, and
-    /// leaves the thread as it was, is a wait and not counted.
+    /// How many iterations of a loop a thread may take that change something; the loop's condition may end it once more. An
+    /// iteration that only reads, and leaves the thread as it was, is a wait and not counted.
     pub iterations: usize,
     /// Executions.
     pub executions: u64,
@@ -98,6 +99,7 @@ impl Program {
                     most_iterations: limits.iterations,
                     reads: Vec::new(),
                     writes: 0,
+                    tests_for_exit: None,
                     transaction: None,
                     fault: &mut finals.fault,
                     unrolled: &mut finals.unrolled,
@@ -177,6 +179,9 @@ struct Running<'a> {
     reads: Vec<EventId>,
     /// How often it has written.
     writes: usize,
+    /// The steps of a loop that has had its iterations. Its condition may still end it, so it is left without a write or not
+    /// followed any further.
+    tests_for_exit: Option<RangeInclusive<usize>>,
     transaction: Option<Begun>,
     fault: &'a mut Option<Fault>,
     unrolled: &'a mut bool,
@@ -192,10 +197,11 @@ impl Running<'_> {
 
     fn steps(&mut self, steps: &[Step]) -> Result<(), Stop> {
         self.loops.start();
-        let mut number = 0;
+        let (mut number, mut before) = (0, 0);
         let mut taken = 0;
         while let Some(step) = steps.get(number) {
-            self.iterate(number)?;
+            self.iterate(number, before)?;
+            before = number;
             taken += 1;
             if taken > MOST_STEPS_TAKEN {
                 return self.cut_off();
@@ -204,6 +210,9 @@ impl Running<'_> {
                 Step::Jump { when, to } if self.value(when) != 0 => *to,
                 Step::Jump { .. } => number + 1,
                 Step::Begin { aborted } => self.begin(*aborted)?.unwrap_or(number + 1),
+                Step::Store { .. } | Step::ReadModifyWrite { .. } if self.tests_for_exit.is_some() => {
+                    return self.cut_off();
+                }
                 step => {
                     self.step(number, step)?;
                     number + 1
@@ -256,15 +265,21 @@ impl Running<'_> {
     }
 
     /// Ends the execution where a thread goes in a circle.
-    fn iterate(&mut self, number: usize) -> Result<(), Stop> {
-        match self.loops.arrive(number, self.registers, self.reads.len(), self.writes) {
+    fn iterate(&mut self, number: usize, before: usize) -> Result<(), Stop> {
+        self.tests_for_exit.take_if(|steps| !steps.contains(&number));
+        match self.loops.arrive(number, before, self.registers, self.reads.len(), self.writes) {
             // The iteration did nothing but read: another one does only if it reads something else.
             Iteration::Waited { first_read } => {
                 let reads = &self.reads[first_read..];
                 self.explorer.wait(self.thread, reads, false, "waits for a value")
             }
-            Iteration::Number(number) if number > self.most_iterations => self.cut_off(),
-            Iteration::Number(_) => Ok(()),
+            Iteration::Done { number: done, .. } if done > self.most_iterations => self.cut_off(),
+            Iteration::Done { number: done, end } if done == self.most_iterations => {
+                // A loop around this one that has had its iterations reaches further.
+                self.tests_for_exit.get_or_insert(number..=end);
+                Ok(())
+            }
+            Iteration::Done { .. } | Iteration::NoLoop => Ok(()),
         }
     }
 

@@ -65,18 +65,29 @@ pub(super) fn is_type(word: &str) -> bool {
     TYPES.iter().any(|(name, _)| *name == word)
 }
 
+/// The value of a word that is a constant of C.
+pub(super) fn constant(word: &str) -> Option<Value> {
+    match word {
+        "true" => Some(1),
+        "false" | "NULL" => Some(0),
+        _ => None,
+    }
+}
+
 /// What the words of a type say.
 pub(super) struct Type {
     /// The width of what it describes; none if they do not say it.
     width: Option<Width>,
     /// What it describes, or what that points to, is atomic.
     pub(super) is_atomic: bool,
+    /// Stars stand behind them.
+    pub(super) is_pointer: bool,
 }
 
 /// Takes the words of a type, with its stars.
 pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Type, ParseError> {
     let mut width = None;
-    let mut is_atomic = false;
+    let (mut is_atomic, mut is_pointer) = (false, false);
     let mut parentheses = 0;
     while let Some(token) = tokens.peek() {
         match TYPES.iter().find(|(name, _)| token.is(name)) {
@@ -96,7 +107,7 @@ pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Type, ParseError> {
                     parentheses += 1;
                 }
             }
-            None if token.is("*") => width = None,
+            None if token.is("*") => (width, is_pointer) = (None, true),
             None if token.is(")") && parentheses > 0 => parentheses -= 1,
             None if token.text.starts_with("__") && token.text.contains("int128") => {
                 return Err(ParseError::unsupported(token.at, "values of 128 bits are not supported"));
@@ -109,7 +120,7 @@ pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Type, ParseError> {
         }
         tokens.next();
     }
-    Ok(Type { width, is_atomic })
+    Ok(Type { width, is_atomic, is_pointer })
 }
 
 /// Refuses a type that is not known: a word where a type may stand, before a name or stars and a name.
@@ -270,7 +281,8 @@ fn value(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Value, ParseE
     let value = match tokens.peek() {
         Some(name) if name.is_name() => {
             tokens.next();
-            address(tokens, builder, name)?
+            let constant = constant(&name.text).filter(|_| builder.dialect == Dialect::C && !ampersand);
+            constant.map_or_else(|| address(tokens, builder, name), Ok)?
         }
         _ if ampersand || bracket => return Err(tokens.unexpected("a location")),
         _ => tokens.number()?,

@@ -19,6 +19,8 @@ pub(super) struct Loops {
 struct Start {
     /// Registers that are read before they are written, from here on.
     live: Vec<usize>,
+    /// The last step that jumps back to it.
+    end: usize,
     iterations: usize,
     last: Option<Arrival>,
 }
@@ -35,8 +37,10 @@ struct Arrival {
 pub(super) enum Iteration {
     /// Nothing has changed since the last one, before the read of this number.
     Waited { first_read: usize },
-    /// The number of the iteration that starts; zero where no loop starts.
-    Number(usize),
+    /// So many iterations are over. The loop reaches to the step `end`.
+    Done { number: usize, end: usize },
+    /// No loop starts there.
+    NoLoop,
 }
 
 impl Loops {
@@ -45,17 +49,19 @@ impl Loops {
         let mut start_at = vec![None; steps.len()];
         let mut starts = Vec::new();
         let backward = steps.iter().enumerate();
-        let backward = backward.filter_map(|(from, step)| step.target().filter(|&to| to <= from));
-        for to in backward {
-            start_at[to].get_or_insert_with(|| {
-                starts.push(to);
+        let backward =
+            backward.filter_map(|(from, step)| Some((from, step.target().filter(|&to| to <= from)?)));
+        for (from, to) in backward {
+            let start = *start_at[to].get_or_insert_with(|| {
+                starts.push((to, from));
                 starts.len() - 1
             });
+            starts[start].1 = from;
         }
         let live = if starts.is_empty() { Vec::new() } else { live_before(steps, scratch) };
-        let starts = starts.iter().map(|&to| {
+        let starts = starts.iter().map(|&(to, end)| {
             let live = (0..live[to].len()).filter(|&register| live[to][register]).collect();
-            Start { live, iterations: 0, last: None }
+            Start { live, end, iterations: 0, last: None }
         });
         Self { start_at, starts: starts.collect() }
     }
@@ -67,15 +73,16 @@ impl Loops {
         }
     }
 
-    /// The thread comes to a step.
+    /// The thread comes to a step, from the one that is said.
     pub(super) fn arrive(
         &mut self,
         step: usize,
+        from: usize,
         registers: &[Value],
         reads: usize,
         writes: usize,
     ) -> Iteration {
-        let Some(number) = self.start_at[step] else { return Iteration::Number(0) };
+        let Some(number) = self.start_at[step] else { return Iteration::NoLoop };
         let start = &mut self.starts[number];
         let values = start.live.iter().map(|&register| registers[register]).collect::<Vec<_>>();
         if let Some(last) = &start.last
@@ -88,9 +95,14 @@ impl Loops {
         // off by the number of its iterations all the same.
         const ONLY_COMPUTES: usize = 1_000;
         let accessed = start.last.as_ref().is_none_or(|last| last.reads != reads || last.writes != writes);
-        start.iterations += if accessed { ONLY_COMPUTES } else { 1 };
+        let comes_back = (step..=start.end).contains(&from) && start.last.is_some();
+        start.iterations += match (comes_back, accessed) {
+            (false, _) => 0,
+            (true, true) => ONLY_COMPUTES,
+            (true, false) => 1,
+        };
         start.last = Some(Arrival { values, reads, writes });
-        Iteration::Number(start.iterations / ONLY_COMPUTES)
+        Iteration::Done { number: start.iterations / ONLY_COMPUTES, end: start.end }
     }
 }
 

@@ -127,6 +127,8 @@ impl Test {
                     let quantifier = quantifier(&mut tokens)?;
                     asked = Some((quantifier, condition::parse(&mut tokens, &mut builder)?));
                 }
+                // As herd has it.
+                "(" => asked = Some((Quantifier::Exists, condition::parse(&mut tokens, &mut builder)?)),
                 _ => {
                     return Err(tokens.unexpected("`exists`, `~exists`, `forall`, `locations` or `filter`"));
                 }

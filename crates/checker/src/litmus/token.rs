@@ -77,15 +77,22 @@ impl Token {
         self.text.starts_with(|c: char| c.is_alphabetic() || c == '_')
     }
 
-    /// The number, decimal or hexadecimal.
+    /// The number, decimal or hexadecimal; those above 2^63 - 1 are negative.
     pub(super) fn number(&self) -> Option<i64> {
-        let digits = self.text.trim_end_matches(['u', 'U', 'l', 'L']);
+        self.magnitude().map(|value| value as i64)
+    }
+
+    fn magnitude(&self) -> Option<u64> {
+        let digits = self.digits();
         match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
-            Some(digits) => u64::from_str_radix(digits, 16).ok().map(|value| value as i64),
-            None => {
-                digits.parse::<i64>().ok().or_else(|| digits.parse::<u64>().ok().map(|value| value as i64))
-            }
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => digits.parse().ok(),
         }
+    }
+
+    /// Without the type that C writes behind a number.
+    fn digits(&self) -> &str {
+        self.text.trim_end_matches(['u', 'U', 'l', 'L'])
     }
 }
 
@@ -327,14 +334,40 @@ impl<'a> Tokens<'a> {
 
     /// A number with an optional sign.
     pub(super) fn number(&mut self) -> Result<i64, ParseError> {
+        let at = self.at();
         let negative = self.take("-");
-        match self.peek().and_then(Token::number) {
-            Some(number) => {
+        match self.peek().and_then(Token::magnitude) {
+            Some(magnitude) if negative && magnitude > 1 << 63 => {
+                Err(ParseError::new(at, format!("-{magnitude} does not fit into 64 bits")))
+            }
+            Some(magnitude) => {
                 self.next();
+                let number = magnitude as i64;
                 Ok(if negative { number.wrapping_neg() } else { number })
             }
             None => Err(self.unexpected("a number")),
         }
+    }
+
+    /// A number of C: with a zero before it, octal.
+    pub(super) fn c_number(&mut self) -> Result<i64, ParseError> {
+        let octal = |token: &Token| {
+            let digits = token.digits().strip_prefix('0')?;
+            digits.starts_with(|digit: char| digit.is_ascii_digit()).then(|| u64::from_str_radix(digits, 8))
+        };
+        match self.peek().and_then(octal) {
+            None => self.number(),
+            Some(Ok(value)) => {
+                self.next();
+                Ok(value as i64)
+            }
+            Some(Err(_)) => Err(self.unexpected("an octal number, as the 0 before it says")),
+        }
+    }
+
+    /// Whether this token is still to come.
+    pub(super) fn has(&self, text: &str) -> bool {
+        self.tokens.iter().any(|token| token.is(text))
     }
 
     /// The tokens before the next `end`, which is taken too; to the end of all if there is none.

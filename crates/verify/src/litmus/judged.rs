@@ -81,6 +81,9 @@ pub struct Summary {
     unreadable: usize,
     agreeing: usize,
     compared: usize,
+    /// Tests that were judged, and of these those that a verdict is expected of.
+    judged: usize,
+    expected: usize,
     /// Tests that were run on a processor that may do what threads that take turns cannot, and of these those that did.
     could_be_weak: usize,
     weak: usize,
@@ -94,6 +97,8 @@ impl Summary {
         match result {
             Ok(outcome) => {
                 self.bounded += usize::from(!outcome.is_decided());
+                self.judged += 1;
+                self.expected += usize::from(outcome.is_expected());
                 let (agreeing, compared) = outcome.agreement();
                 self.agreeing += agreeing;
                 self.compared += compared;
@@ -137,6 +142,11 @@ impl Summary {
         text
     }
 
+    /// Whether tests were judged and a verdict is expected of none of them: the table of verdicts is another suite's.
+    pub const fn expects_nothing(&self) -> bool {
+        self.judged > 0 && self.expected == 0
+    }
+
     /// What `contend litmus` exits with: 1 if a verdict is not the expected one or the processor did what its model
     /// forbids, else 2 if a file is no litmus test, else 3 if one uses what is not supported.
     pub fn exit_status(&self) -> u8 {
@@ -177,7 +187,7 @@ mod tests {
     const RIGHT: &str = "X86 A\n{ }\n P0 ;\n MOV [x],$1 ;\nexists (x=1)";
     const REFUSED: &str = "PPC A\n{ }\n P0 ;\nexists (x=1)";
     const BROKEN: &str = "X86 A\n{ ";
-    const ENDLESS: &str = "X86 A\n{ }\n P0 ;\n L0: INC EAX ;\n JMP L0 ;\nexists (x=1)";
+    const ENDLESS: &str = "X86 A\n{ x=0; }\n P0 ;\n L0: INC EAX ;\n JMP L0 ;\nexists (x=1)";
 
     #[test]
     fn the_exit_status_tells_wrong_from_broken_from_refused() {
@@ -186,6 +196,15 @@ mod tests {
         assert_eq!(status(&[RIGHT, REFUSED, BROKEN], "A Forbidden"), 1);
         assert_eq!(status(&[RIGHT, REFUSED, BROKEN], "A Allowed"), 2);
         assert_eq!(status(&[RIGHT, REFUSED], "A Allowed"), 3);
+    }
+
+    #[test]
+    fn a_table_of_verdicts_of_other_tests_is_known_as_one() {
+        assert!(sum_of(&[RIGHT], "B Allowed").expects_nothing());
+        assert!(!sum_of(&[RIGHT], "A Forbidden").expects_nothing());
+        assert!(!sum_of(&[RIGHT, ENDLESS.replace('A', "B").as_str()], "B Forbidden").expects_nothing());
+        // Nothing was judged: what is wrong is with the tests.
+        assert!(!sum_of(&[REFUSED, BROKEN], "B Allowed").expects_nothing());
     }
 
     #[test]

@@ -80,6 +80,11 @@ impl<'a> TestOutcome<'a> {
         self.judgements.iter().all(Judgement::is_decided)
     }
 
+    /// Whether a verdict is expected under one of the models.
+    pub fn is_expected(&self) -> bool {
+        self.expected.iter().any(Option::is_some)
+    }
+
     /// How many verdicts are as expected, and how many were compared.
     pub fn agreement(&self) -> (usize, usize) {
         let compared = self

@@ -3,7 +3,7 @@
 use machine::Ordering;
 
 use super::{Local, MOST_OPERATORS, Thread};
-use crate::litmus::initial::{is_type, take_type};
+use crate::litmus::initial::{constant, is_type, take_type};
 use crate::litmus::program::{Expression, Operator, Step, Value, Width};
 use crate::litmus::token::{At, ParseError, Token, Tokens};
 
@@ -206,7 +206,7 @@ impl<'t> Thread<'_, 't> {
         }
         let Some(token) = tokens.peek() else { return Err(tokens.unexpected("an expression")) };
         if !token.is_name() {
-            return Ok(Operand::Value(Typed::plain(Expression::Constant(tokens.number()?))));
+            return Ok(Operand::Value(Typed::plain(Expression::Constant(tokens.c_number()?))));
         }
         if tokens.peek_at(1).is_some_and(|next| next.is("(")) {
             return Ok(Operand::Value(self.call(tokens)?));
@@ -223,15 +223,22 @@ impl<'t> Thread<'_, 't> {
         Ok(Operand::Memory(join("+", base, index, token.at)?))
     }
 
-    /// A local, or else the address of the location that a parameter stands for.
+    /// `true`, `false` or `NULL`, a local, or else the address of the location that a parameter stands for.
     fn name(&mut self, name: &Token) -> Result<Operand, ParseError> {
         if self.local(&name.text).is_none() && self.builder.memory.knows(&name.text) {
             let value = Expression::Constant(self.builder.memory.address(&name.text, name.at)?);
             let is_atomic = self.atomics.contains(&name.text.as_str());
             return Ok(Operand::Value(Typed { value, is_pointer: true, is_atomic }));
         }
+        if let Some(value) = constant(&name.text) {
+            return Ok(Operand::Value(Typed::plain(Expression::Constant(value))));
+        }
         let of = |local: &Local| (local.is_pointer, local.is_atomic);
-        let (is_pointer, is_atomic) = self.local(&name.text).map_or((false, false), of);
+        let (is_pointer, is_atomic) = match self.local(&name.text).map(of) {
+            Some(local) => local,
+            None if self.builder.knows_register(self.thread, &name.text) => (false, false),
+            None => return Err(ParseError::new(name.at, format!("`{}` is not declared", name.text))),
+        };
         let register = self.declare(name, is_pointer, is_atomic)?;
         let value = Expression::Register(register);
         Ok(Operand::Local(register, Typed { value, is_pointer, is_atomic }))
@@ -285,7 +292,7 @@ impl<'t> Thread<'_, 't> {
 }
 
 /// Two values joined by an operator that always looks at both.
-fn join(operator: &str, left: Typed, right: Typed, at: At) -> Result<Typed, ParseError> {
+pub(super) fn join(operator: &str, left: Typed, right: Typed, at: At) -> Result<Typed, ParseError> {
     let (mut a, mut b) = (left.value, right.value);
     let scaled =
         |count: Expression| Expression::binary(Operator::Multiply, count, Expression::Constant(ELEMENT));

@@ -4,15 +4,15 @@ mod atomic;
 mod call;
 mod expression;
 
-use super::builder::{Builder, starts_condition};
-use super::initial::{is_type, refuse_unknown_type, take_type};
+use super::builder::{Builder, ends_threads, starts_condition};
+use super::initial::{Type, constant, is_type, refuse_unknown_type, take_type};
 use super::program::{Expression, Operator, Step, Width};
 use super::token::{At, ParseError, Token, Tokens};
-use expression::Typed;
+use expression::{Typed, join};
 
 /// Reads `P0 (atomic_int* x) { … }` and so on.
 pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
-    while !tokens.is_empty() && !starts_condition(tokens) {
+    while !tokens.is_empty() && !ends_threads(tokens) {
         while tokens.take("static") || tokens.take("void") {}
         // Where the locations lie, for other tools.
         if tokens.peek().is_some_and(|token| token.is("regions")) {
@@ -33,6 +33,8 @@ pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<
             builder,
             thread: number,
             locals: Vec::new(),
+            blocks: Vec::new(),
+            blocks_begun: 0,
             atomics: Vec::new(),
             depth: 0,
             operators: 0,
@@ -61,6 +63,8 @@ const MOST_OPERATORS: usize = 500;
 #[derive(Clone, Debug)]
 struct Local {
     name: String,
+    /// The block that declares it; none if it is only assigned to, which makes it one of the whole thread.
+    block: Option<usize>,
     is_pointer: bool,
     /// What it points to is atomic.
     is_atomic: bool,
@@ -80,6 +84,9 @@ struct Thread<'a, 't> {
     builder: &'a mut Builder,
     thread: usize,
     locals: Vec<Local>,
+    /// The blocks that are open, and `for` loops that declare.
+    blocks: Vec<usize>,
+    blocks_begun: usize,
     /// Parameters whose type is atomic: an access that names no order is seq_cst.
     atomics: Vec<&'t str>,
     depth: usize,
@@ -194,20 +201,53 @@ impl<'t> Thread<'_, 't> {
     /// The register of a local, declared here if it was not.
     fn declare(&mut self, name: &Token, is_pointer: bool, is_atomic: bool) -> Result<usize, ParseError> {
         if self.local(&name.text).is_none() {
-            self.locals.push(Local { name: name.text.clone(), is_pointer, is_atomic });
+            if constant(&name.text).is_some() {
+                return Err(ParseError::new(name.at, format!("`{}` is a constant", name.text)));
+            }
+            self.locals.push(Local { name: name.text.clone(), block: None, is_pointer, is_atomic });
         }
         self.builder.register_named(self.thread, &name.text, name.at)
+    }
+
+    /// Declares a local in the innermost block. One name is one register: a local of an enclosing block cannot be hidden.
+    fn declare_in_block(
+        &mut self,
+        name: &Token,
+        is_pointer: bool,
+        is_atomic: bool,
+    ) -> Result<usize, ParseError> {
+        let register = self.declare(name, is_pointer, is_atomic)?;
+        let block = self.blocks.last().copied();
+        let enclosing = self.blocks.split_last().map_or(&[][..], |(_, enclosing)| enclosing);
+        let local = self.locals.iter_mut().find(|local| local.name == name.text);
+        let local = local.expect("declared above");
+        if local.block.is_some_and(|other| enclosing.contains(&other)) {
+            let message = format!(
+                "`{}` is declared twice: an enclosing block has a local of this name; give one of them another",
+                name.text
+            );
+            return Err(ParseError::unsupported(name.at, message));
+        }
+        (local.block, local.is_pointer, local.is_atomic) = (block, is_pointer, is_atomic);
+        Ok(register)
+    }
+
+    fn begin_block(&mut self) {
+        self.blocks.push(self.blocks_begun);
+        self.blocks_begun += 1;
     }
 
     fn block(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
         let start = tokens.expect("{")?;
         self.deeper(start)?;
+        self.begin_block();
         while !tokens.take("}") {
             if tokens.is_empty() || asks(tokens) {
                 return Err(tokens.unexpected(&format!("`}}` for the `{{` at {start}")));
             }
             self.statement(tokens)?;
         }
+        self.blocks.pop();
         self.depth -= 1;
         Ok(())
     }
@@ -349,6 +389,7 @@ impl<'t> Thread<'_, 't> {
 
     fn for_loop(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
         let at = tokens.expect("for")?;
+        self.begin_block();
         tokens.expect("(")?;
         if !tokens.take(";") {
             self.simple_ones(tokens)?;
@@ -379,6 +420,7 @@ impl<'t> Thread<'_, 't> {
             self.simple_ones(&mut after)?;
             after.expect(")")?;
         }
+        self.blocks.pop();
         self.close(start, at)
     }
 
@@ -409,11 +451,12 @@ impl<'t> Thread<'_, 't> {
             let register = self.declare(name, value.is_pointer, value.is_atomic)?;
             return self.push(Step::Set { register, value: value.value }, at);
         }
-        let before = [("++", 1), ("--", -1)].into_iter().find(|(sign, _)| tokens.take(sign));
+        let before = [("++", "+"), ("--", "-")].into_iter().find(|(sign, _)| tokens.take(sign));
         let operand = self.operand(tokens)?;
-        if let Some((_, by)) = before {
-            let old = self.read(operand.clone(), at)?.value;
-            return self.write(operand, Expression::binary(Operator::Add, old, Expression::Constant(by)), at);
+        let one = Typed::plain(Expression::Constant(1));
+        if let Some((_, operator)) = before {
+            let old = self.read(operand.clone(), at)?;
+            return self.write(operand, join(operator, old, one, at)?.value, at);
         }
         let Some(operator) = assignment(tokens) else {
             // A value alone: a call whose result is not taken, or a load.
@@ -421,35 +464,33 @@ impl<'t> Thread<'_, 't> {
         };
         let value = match operator {
             None => self.expression(tokens)?.value,
-            Some((operator, by)) => {
-                let old = self.read(operand.clone(), at)?.value;
-                let by = match by {
-                    Some(constant) => Expression::Constant(constant),
-                    None => self.expression(tokens)?.value,
-                };
-                Expression::binary(operator, old, by)
+            Some((operator, by_one)) => {
+                let old = self.read(operand.clone(), at)?;
+                let by = if by_one { one } else { self.expression(tokens)? };
+                join(operator, old, by, at)?.value
             }
         };
         self.write(operand, value, at)
     }
 
     fn declaration(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
-        let is_atomic = take_type(tokens)?.is_atomic;
+        // The stars of the first local are taken with the type.
+        let Type { is_atomic, mut is_pointer, .. } = take_type(tokens)?;
         loop {
-            let mut is_pointer = false;
             while tokens.take("*") {
                 is_pointer = true;
             }
             let name = tokens.name("a local")?;
             let value = if tokens.take("=") { Some(self.expression(tokens)?) } else { None };
-            let is_pointer = is_pointer || value.as_ref().is_some_and(|value| value.is_pointer);
-            let register = self.declare(name, is_pointer, is_atomic)?;
+            let points = is_pointer || value.as_ref().is_some_and(|value| value.is_pointer);
+            let register = self.declare_in_block(name, points, is_atomic)?;
             if let Some(Typed { value, .. }) = value {
                 self.push(Step::Set { register, value }, name.at)?;
             }
             if !tokens.take(",") {
                 return Ok(());
             }
+            is_pointer = false;
         }
     }
 }
@@ -470,15 +511,14 @@ fn begins_block(tokens: &Tokens<'_>) -> bool {
     tokens.peek_at(1).is_none_or(|next| OTHERS.iter().any(|word| next.is(word)))
 }
 
-/// Takes `=`, `+=`, `-=`, `++` or `--`: what the old value is joined by, and with which constant.
-#[allow(clippy::type_complexity, reason = "looked at in the one place that calls")]
-fn assignment(tokens: &mut Tokens<'_>) -> Option<Option<(Operator, Option<i64>)>> {
+/// Takes `=`, `+=`, `-=`, `++` or `--`: by which operator the old value is joined, and whether with one.
+fn assignment(tokens: &mut Tokens<'_>) -> Option<Option<(&'static str, bool)>> {
     for (text, meaning) in [
         ("=", None),
-        ("+=", Some((Operator::Add, None))),
-        ("-=", Some((Operator::Subtract, None))),
-        ("++", Some((Operator::Add, Some(1)))),
-        ("--", Some((Operator::Subtract, Some(1)))),
+        ("+=", Some(("+", false))),
+        ("-=", Some(("-", false))),
+        ("++", Some(("+", true))),
+        ("--", Some(("-", true))),
     ] {
         if tokens.take(text) {
             return Some(meaning);

@@ -7,7 +7,7 @@ mod flags;
 mod instruction;
 mod operand;
 
-use super::builder::{Builder, starts_condition};
+use super::builder::{Builder, ends_threads};
 use super::program::{Expression, Step};
 use super::token::{At, ParseError, Token, Tokens};
 use flags::{Flags, uses_flags};
@@ -17,7 +17,9 @@ use instruction::Instruction;
 pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
     header(tokens, builder)?;
     let mut columns = vec![Vec::new(); builder.program.threads.len()];
-    while !tokens.is_empty() && !starts_condition(tokens) {
+    let mut unended = None;
+    while !tokens.is_empty() && !ends_threads(tokens) {
+        let ended = tokens.has(";");
         let mut row = tokens.until(";");
         for column in &mut columns {
             let cell = row.until("|");
@@ -28,6 +30,7 @@ pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<
         if !row.is_empty() {
             return Err(ParseError::new(row.at(), "the row has more columns than there are threads"));
         }
+        unended = (!ended).then(|| tokens.unexpected("`;` after the row"));
     }
     for (thread, cells) in columns.into_iter().enumerate() {
         let flags = cells.iter().any(uses_flags).then(|| {
@@ -40,7 +43,8 @@ pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<
         }
         column.resolve()?;
     }
-    Ok(())
+    // What is wrong within the row says more.
+    unended.map_or(Ok(()), Err)
 }
 
 /// `P0 | P1 ;`

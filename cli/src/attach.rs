@@ -67,12 +67,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.destination.quiet {
         text += &lock_table::text(&recording.read()?.table(&Options::default()), 20, screen);
         let state = match end {
-            End::Detached => format!("Process {} runs on.", args.pid),
-            End::Ended => format!("Process {} has ended.", args.pid),
+            End::Detached => format!("Process {} runs on. ", args.pid),
+            End::Ended => format!("Process {} has ended. ", args.pid),
             End::Replaced => String::new(),
         };
         text += &format!(
-            "\n{state} The profile is in {} (contend report, contend diff).\n",
+            "\n{state}The profile is in {} (contend report, contend diff).\n",
             args.destination.place(&recording)
         );
     }

@@ -4,7 +4,7 @@ use crate::output::{self, own_command_line};
 use crate::progress;
 use clap::ValueEnum as _;
 use profile::read::{Runtime, RuntimeWaits, Sample, Timeline, to_folded, to_otel, to_pprof, to_trace};
-use profile::{LockTable, Options, Profile};
+use profile::{LockRow, LockTable, Options, Profile};
 use rayon::prelude::*;
 use report::{Screen, lock_table, longest_waits, runtime_waits};
 use session::ensure_usage;
@@ -140,8 +140,12 @@ fn trace_of(timeline: &Timeline, table: &LockTable) -> String {
     if timeline.waits.is_empty() {
         // Waits that are watched from outside are never kept one by one.
         let waited = table.rows.iter().any(|row| row.contended() > 0 && !row.exclusive.waits_only);
+        let is_unended =
+            |row: &LockRow| [&row.exclusive, &row.shared].iter().any(|side| side.unended.waits > 0);
         let why = if waited {
             "threads waited for locks, and the profile had no space for single waits"
+        } else if table.rows.iter().any(is_unended) {
+            "no wait was over when the program ended; the report tells of those that were not"
         } else {
             "the profile holds no wait for a lock"
         };

@@ -483,6 +483,20 @@ fn records_of_ended_threads_are_taken_over_past_the_bound() {
     assert_eq!(Profile::parse("test", &file.bytes()).unwrap().sections()[0].threads.len(), 5);
 }
 
+/// The system tells the launcher nothing of a child that was not waited for.
+#[test]
+fn the_cpu_time_is_no_less_than_that_of_the_threads() {
+    for (of_children, told) in [(7_u64, 5_000.0), (6_000, 6_000.0)] {
+        let file = File::new(1 << 20, 1);
+        let (t, lock) = (PerThread::new(), Trace::new());
+        file.pair(&t, &lock, 0x1000, 0, 0);
+        pass(10_000);
+        file.recorder.process_ends(); // the fake thread runs for half of its time
+        file.recorder.append(Type::Run, &[&10_000_u64.to_le_bytes(), &of_children.to_le_bytes()]);
+        assert_eq!(table(&file).header.cpu_ns, told);
+    }
+}
+
 /// As those that the C library starts for a timer: the recorder is called by no end of theirs.
 #[test]
 fn threads_that_end_without_a_word_are_taken_over_and_were_not_blocked_since() {

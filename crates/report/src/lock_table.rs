@@ -5,7 +5,7 @@ mod waits;
 
 use crate::call_sites::{self, held, place};
 use crate::page::Unfolded;
-use crate::text::{grouped, printable, short, time};
+use crate::text::{self, grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
 use profile::read::{
     Attached, Blocked, Call, Gil, KernelRow, KernelTable, LockHolder, SiteUse, Striped, TableHeader,
@@ -127,14 +127,14 @@ fn kernel_head(kernel: &KernelTable) -> String {
         return format!("The kernel's locks: {whose} waited for none, in {}.\n", time(kernel.elapsed_ns));
     }
     let mut head = format!(
-        "The kernel's locks: in {}, {whose} waited for them {} times, for {}.",
+        "The kernel's locks: in {}, {whose} waited for them {}, for {}.",
         time(kernel.elapsed_ns),
-        grouped(kernel.waits()),
+        text::counted(kernel.waits(), "time"),
         time(kernel.waited_ns()),
     );
     let cut = kernel.unbegun.saturating_add(kernel.unended);
     if cut > 0 {
-        let _ = write!(head, " Of {} waits more, beginning or end was not seen.", grouped(cut));
+        let _ = write!(head, " Of {}, beginning or end was not seen.", text::counted(cut, "more wait"));
     }
     head.push('\n');
     head
@@ -230,7 +230,9 @@ fn figures(table: &LockTable) -> String {
     };
     let _ = match h.operations {
         None if h.attached.is_some() => Ok(()),
-        Some(n) => writeln!(lines, "{} operations of {} of CPU time.", grouped(n), time(h.operation_ns)),
+        Some(n) => {
+            writeln!(lines, "{} of {} of CPU time.", text::counted(n, "operation"), time(h.operation_ns))
+        }
         None => {
             writeln!(lines, "Operations were not counted (--ops, --ops-regex): figures are for one second.")
         }

@@ -1,6 +1,6 @@
 //! The waits that a language's runtime tells of itself, for people and for spreadsheets.
 
-use crate::text::{grouped, time};
+use crate::text::{counted, time};
 use crate::{Column, Screen, Table};
 use profile::read::{Runtime, RuntimeRow, RuntimeWaits};
 use std::fmt::Write as _;
@@ -18,8 +18,8 @@ pub fn text(profile: &RuntimeWaits, top: usize, screen: Screen) -> String {
         let waited = time(rest.iter().map(|row| row.waited_ns).sum());
         let _ = writeln!(
             lines,
-            "{} more rows, waited for {waited} in all (--top 0 shows them).",
-            grouped(rest.len() as u64)
+            "{}, waited for {waited} in all (--top 0 shows them).",
+            counted(rest.len() as u64, "more row")
         );
     }
     lines
@@ -45,7 +45,7 @@ fn head(profile: &RuntimeWaits) -> String {
         nobody.to_owned()
     } else {
         let waited = time(locks().map(|row| row.waited_ns).sum());
-        format!("{whose} waited for locks {} times, for {waited}", grouped(waits))
+        format!("{whose} waited for locks {}, for {waited}", counted(waits, "time"))
     };
     if let (Some(ns), false) = (profile.duration_ns.filter(|&ns| ns > 0), profile.rows.is_empty()) {
         let _ = write!(head, ", in {}", time(ns as f64));
@@ -131,7 +131,7 @@ mod tests {
         };
         let profile = go.clone();
         let all = text(&profile, 2, Screen::wide(80));
-        for told in ["150 times, for 300 ms", "main.slowRebalance", "waited behind", "1 more rows"] {
+        for told in ["150 times, for 300 ms", "main.slowRebalance", "waited behind", "1 more row,"] {
             assert!(all.split_whitespace().collect::<Vec<_>>().join(" ").contains(told), "{told}: {all}");
         }
         assert!(

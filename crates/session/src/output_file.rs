@@ -31,7 +31,7 @@ impl OutputFile {
         let target = if is_link && !is_special { path.canonicalize().ok() } else { None };
         let file = Self { path: target.unwrap_or_else(|| path.to_owned()), is_special };
         if !file.is_special {
-            drop(file.fresh().with_context(|| cannot(path))?);
+            drop(file.fresh().map_err(plain).with_context(|| cannot(path))?);
         }
         Ok(file)
     }
@@ -59,8 +59,15 @@ impl OutputFile {
                 file.persist(&self.path).map(drop).map_err(|failed| failed.error)
             })
         };
-        written.with_context(|| cannot(&self.path))
+        written.map_err(plain).with_context(|| cannot(&self.path))
     }
+}
+
+/// The error of the system alone, without the name of the file that was to take the other's place.
+fn plain(error: std::io::Error) -> std::io::Error {
+    let inner = error.get_ref().and_then(|wrapped| wrapped.source()).and_then(|source| source.downcast_ref());
+    let code = inner.and_then(std::io::Error::raw_os_error);
+    code.map_or(error, std::io::Error::from_raw_os_error)
 }
 
 fn cannot(path: &Path) -> String {

@@ -490,11 +490,15 @@ impl Moment {
             lock: LockId { section: section.number, number: (key >> 1) as u32 },
             shared: key & 1 == 1,
         };
+        let mut touched = HashSet::new();
         for pair in &section.pairs {
             let values = &pair.values;
             let address = section.locks.get(&pair.lock()).map_or(0, |lock| lock.values.address);
             let now = self.pairs.entry((used(values.key), pair.thread)).or_default();
             now.counts = now.counts.and(Counts::of(pair));
+            if now.counts.acquisitions.max(now.counts.contended) > 0 {
+                touched.insert(pair.thread);
+            }
             now.address = address;
             for record in pair.by_caller() {
                 let callers = self.callers.entry(used(values.key)).or_default();
@@ -509,7 +513,9 @@ impl Moment {
         for (&position, thread) in &section.threads {
             self.threads.insert(position, name_of(thread));
             if present && thread.ended_ns == 0 {
-                self.header.threads += 1;
+                // One that has only joined others has a record, too.
+                self.header.threads +=
+                    u64::from(thread.lock_waited_since != 0 || touched.contains(&position));
                 if thread.lock_waited_since != 0 {
                     let now = self.pairs.entry((used(thread.lock_waited), position)).or_default();
                     now.waits_since = Some(thread.lock_waited_since);
@@ -973,7 +979,7 @@ mod tests {
         watched.process = ProcessValues { attached: 1, marks_waits: 0, ..known };
         both.sections.push(watched);
         let table = moment(&both, 10_000).since(None, &Names::default());
-        assert_eq!((table.header.processes, table.header.threads, table.header.marks_waits), (1, 2, true));
+        assert_eq!((table.header.processes, table.header.threads, table.header.marks_waits), (1, 1, true));
         let waiters =
             |section| table.rows.iter().find(|row| row.id.lock.section == section).unwrap().waiters_now;
         assert_eq!((waiters(7), waiters(8)), (Some(0), None));

@@ -396,7 +396,8 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
     };
     let run = profile.run.unwrap_or_default();
     let elapsed_ns = if run.elapsed_ns > 0 { run.elapsed_ns as f64 } else { elapsed_of(&profile.header) };
-    let cpu_ns = if run.cpu_ns > 0 { run.cpu_ns as f64 } else { running_of_threads(profile) };
+    // The system tells the launcher of children that were waited for, and the threads of all that were recorded or looked at.
+    let cpu_ns = (run.cpu_ns as f64).max(running_of_threads(profile));
     let operations = options.operations.or((run.operations > 0).then_some(run.operations)).filter(|&n| n > 0);
     let own_cost = own_cost(profile, ns_per_tick);
     let net_cpu_ns = (cpu_ns - own_cost.total_ns).max(0.0);

@@ -98,10 +98,15 @@ fn of_space(profile: &Profile, header: &TableHeader) -> Vec<String> {
         ));
     }
     if header.merged_pairs > 0 || header.merged_locks > 0 {
+        let locks = counted(header.merged_locks, "lock was merged", "locks were merged");
+        let pairs = counted(header.merged_pairs, "time", "times");
+        let pairs = format!("records of a thread and a lock were merged {pairs}");
+        let merged = [(header.merged_locks, locks), (header.merged_pairs, pairs)];
+        let merged: Vec<_> =
+            merged.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
         warnings.push(format!(
-            "past the file's bound, {} and {} of thread and lock were merged into one row; {} to keep them apart",
-            counted(header.merged_locks, "lock", "locks"),
-            counted(header.merged_pairs, "pair", "pairs"),
+            "past the file's bound, {} into one row; {} to keep them apart",
+            merged.join(", and "),
             remedy(profile)
         ));
     }

@@ -7,6 +7,7 @@ use contend_checker::{Bound, Checked, Exploration, Model, Report, Search, explor
 use machine::Ordering::Relaxed;
 use machine::{Home, Integer, Machine, Node, Placed, Plan, Timeout, Word};
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicBool;
 
 type U32 = <Checked as Machine>::U32;
@@ -97,4 +98,34 @@ fn more_than_a_thread_has_of_anything_is_no_mistake() {
         assert!(is_too_small(&report(&exploration, 1, &memory)), "memory, {search:?}");
         assert!(is_too_small(&report(&exploration, 1, &reads)), "reads, {search:?}");
     }
+}
+
+/// Adds one when it is dropped.
+struct Adds<'a>(&'a U32);
+
+impl Drop for Adds<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// What a thread throws does not lie on its stack, so that it cannot be put back to an access on the way. What is explored afterwards
+/// on the same host thread is not mistaken for it.
+#[test]
+fn a_thread_that_accesses_words_while_it_unwinds_is_followed_by_executions_alone() {
+    let unwinds = |_: usize, words: &[U32; 80]| {
+        let attempt = || {
+            let _adds = Adds(&words[0]);
+            resume_unwind(Box::new(words[1].fetch_add(1, Relaxed)));
+        };
+        drop(catch_unwind(AssertUnwindSafe(attempt)));
+    };
+    let adds = |_: usize, words: &[U32; 80]| drop(Adds(&words[0]));
+    for _ in 0..3 {
+        assert!(report(&Exploration::of(Model::Sc), 2, &unwinds).is_verified());
+        let by_states = report(&by_states(Model::Sc), 2, &unwinds);
+        assert!(by_states.counterexample.is_none() && by_states.cut_off, "{:?}", by_states.counterexample);
+        assert_eq!(by_states.bound, Some(Bound::Unfollowed));
+    }
+    assert!(report(&by_states(Model::Sc), 2, &adds).is_verified());
 }

@@ -1,5 +1,6 @@
 //! How a thread asks for an answer, and is suspended until there is one.
 
+use super::Bound;
 use super::session::{Session, State, session};
 use super::stacks::{Request, wipe};
 use crate::explorer::Stop;
@@ -53,8 +54,23 @@ impl Session {
         self.never_goes_on()
     }
 
+    /// The thread unwinds. What it has thrown lies on the heap, changes on the way and is freed at the end, so that putting back the
+    /// stack alone would unwind with freed memory: the exploration ends, and is incomplete. (The panic is never caught then, which
+    /// `std` counts for this host thread for ever: see `explore`.)
+    #[cold]
+    fn cannot_put_back(&self) -> ! {
+        self.with(|state| {
+            state.bound.get_or_insert(Bound::Unfollowed);
+            state.walker().cannot_follow();
+        });
+        self.never_goes_on()
+    }
+
     /// Leaves a request and is suspended until it is answered.
     pub(super) fn await_step<T>(&self, mut ask: impl FnMut(&mut State) -> Result<T, Stop>) -> T {
+        if std::thread::panicking() {
+            self.cannot_put_back();
+        }
         let mut answer = None;
         let mut request = || match session().with(&mut ask) {
             Ok(answered) => {

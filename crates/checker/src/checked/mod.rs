@@ -105,8 +105,8 @@ pub enum Bound {
     /// There were more states than are remembered.
     States,
     /// Some execution was not followed to its end: a thread takes more than [`MAX_STEPS`](crate::MAX_STEPS) steps, an access is
-    /// seq_cst under release-acquire, which [`Search::States`] does not know, or a thread begins a transaction, which that search alone
-    /// knows, under other models than release-acquire.
+    /// seq_cst under release-acquire or made while its thread unwinds, neither of which [`Search::States`] knows, or a thread begins a
+    /// transaction, which that search alone knows, under other models than release-acquire.
     Unfollowed,
     /// Some execution was not followed to its end, as it needs more than there is: [`Search::States`] tells apart 64 words, 64 plain
     /// cells and 250 writes of a word that may be read; the checked machine has 7 waiters for a lock whose owner inherits, 8 queue
@@ -152,6 +152,9 @@ impl Report {
 /// # Panics
 /// Inside another exploration, and when the client does not call `Machine::run`.
 pub fn explore(exploration: &Exploration, client: &dyn Fn() -> Result<(), String>) -> Report {
+    if exploration.search != Search::Executions && std::thread::panicking() {
+        return on_another_thread(|| explore(exploration, client));
+    }
     let started = Instant::now();
     let mut state = exploration.start(started);
     state.accesses = exploration.note_accesses.then(Vec::new);
@@ -231,6 +234,22 @@ pub fn on_dies(dies: usize) {
 #[must_use]
 pub fn wakes() -> usize {
     session::session().with(|state| state.wakes)
+}
+
+/// Explores on a new host thread. A thread of an earlier client that was forgotten while it unwound has left this one panicking, by
+/// what `std` counts, so that it does not tell which thread of this client unwinds.
+fn on_another_thread(explore: impl FnOnce() -> Report) -> Report {
+    /// What one host thread uses while the other waits for it.
+    struct Lent<T>(T);
+    // SAFETY: `lent` is used by the new thread alone, while the one that it is from waits for that to end.
+    unsafe impl<T> Send for Lent<T> {}
+    let lent = Lent(explore);
+    let explore = move || {
+        let lent = lent; // all of it, not the field alone
+        Lent((lent.0)())
+    };
+    let ended = std::thread::scope(|scope| scope.spawn(explore).join());
+    ended.map_or_else(|why| std::panic::resume_unwind(why), |report| report.0)
 }
 
 fn report(session: Session, client: &dyn Fn() -> Result<(), String>, started: Instant) -> Report {

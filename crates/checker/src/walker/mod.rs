@@ -439,6 +439,12 @@ impl Walker {
         self.transaction = None;
     }
 
+    /// A thread does what is not followed from state to state.
+    pub(crate) fn cannot_follow(&mut self) {
+        self.cut_off = true;
+        self.leave();
+    }
+
     /// The client needs more than the machine has.
     pub(crate) fn is_too_large<T>(&mut self) -> Result<T, Stop> {
         (self.cut_off, self.is_too_small) = (true, true);

@@ -7,6 +7,7 @@ pub mod page;
 pub mod plan;
 mod sites;
 pub mod verification;
+mod waiting;
 
 use checker::{Counterexample, Model};
 use clients::Client;

@@ -20,11 +20,11 @@ Client = Literal[
     "many", "passed-on", "wrapping", "effects", "promised", "promised-shared", "alone", "dies", "nameless",
     "nameless-holder", "nameless-leaver", "preferred-meeting", "parked", "references", "dying", "not-last",
     "many-references", "notified", "all-notified", "times-out", "is-freed", "one-permit", "permits-come",
-    "permit-or-not", "nothing-then-permit", "rounds", "pairs", "three", "room-for-one", "once", "panics", "woken",
-    "one-by-one", "two-words", "three-wait", "woken-or-not", "grows", "grows-twice", "wait-die-same-order",
-    "wound-wait-same-order", "wait-die-younger", "wait-die-opposite", "wound-wait-opposite", "wait-die-alone",
-    "wait-die-set", "wound-wait-set", "wound-wait-gives-up", "wound-wait-in-front", "wait-die-ring",
-    "wait-die-bystander",
+    "permit-or-not", "nothing-then-permit", "rounds", "pairs", "three", "room-for-one", "no-permit", "all-permits",
+    "once", "panics", "panics-late", "completed", "woken", "one-by-one", "two-words", "three-wait", "woken-or-not",
+    "not-woken", "waits-twice", "waits-again", "grows", "grows-twice", "wait-die-same-order", "wound-wait-same-order",
+    "wait-die-younger", "wait-die-opposite", "wound-wait-opposite", "wait-die-alone", "wait-die-set", "wound-wait-set",
+    "wound-wait-gives-up", "wound-wait-in-front", "wait-die-ring", "wait-die-bystander",
 ]
 Engine = Literal["simulated", "chain"]
 Variant = Literal["waiters", "contenders", "formula", "formula-balanced", "growing"]

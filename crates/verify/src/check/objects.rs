@@ -1,5 +1,9 @@
 //! What is checked besides the locks of the catalogue: locks that are acquired in a way of their own, and what threads wait on.
 
+use super::waiting::{
+    all_permits_but_those_taken, no_permit_comes, no_wake_up_comes, once_is_completed, once_panics_late,
+    one_of_two_waits_again, one_waits_twice,
+};
 use checker::Checked;
 use locks::catalogue::{LOCKS, Lock};
 use locks::{RtMutex, Ww};
@@ -82,7 +86,7 @@ const fn client(
 }
 
 /// All of them.
-pub(super) const CLIENTS: [ObjectClient; 33] = [
+pub(super) const CLIENTS: [ObjectClient; 40] = [
     client("condvar", "notified", 2, waiting::one_is_notified::<Checked>),
     client("condvar", "all-notified", 3, waiting::all_are_notified::<Checked>),
     client("condvar", "times-out", 2, waiting::one_times_out::<Checked>),
@@ -95,13 +99,20 @@ pub(super) const CLIENTS: [ObjectClient; 33] = [
     client("barrier", "pairs", 4, waiting::more_than_the_barrier_is_for::<Checked>),
     client("barrier", "three", 3, waiting::all_of_three::<Checked>),
     client("semaphore", "room-for-one", 2, waiting::room_for_one_permit::<Checked>),
+    client("semaphore", "no-permit", 2, no_permit_comes),
+    client("semaphore", "all-permits", 2, all_permits_but_those_taken),
     client("once", "once", 3, waiting::once::<Checked>),
     client("once", "panics", 2, waiting::once_panics::<Checked>),
+    client("once", "panics-late", 2, once_panics_late),
+    client("once", "completed", 2, once_is_completed),
     client("wait-table", "woken", 2, waiting::table_wakes::<Checked>),
     client("wait-table", "one-by-one", 3, waiting::table_wakes_one_by_one::<Checked>),
     client("wait-table", "two-words", 3, waiting::table_wakes_two::<Checked>),
     client("wait-table", "three-wait", 4, waiting::table_of_three::<Checked>),
     client("wait-table", "woken-or-not", 2, waiting::table_waiter_gives_up::<Checked>),
+    client("wait-table", "not-woken", 2, no_wake_up_comes),
+    client("wait-table", "waits-twice", 2, one_waits_twice),
+    client("wait-table", "waits-again", 3, one_of_two_waits_again),
     client("wait-table", "grows", 2, waiting::table_grows::<Checked>),
     client("wait-table", "grows-twice", 2, waiting::table_grows_twice::<Checked>),
     client(WW, "wait-die-same-order", 2, same_order::<false, Checked>),

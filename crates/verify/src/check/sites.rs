@@ -27,7 +27,8 @@ impl Site {
 }
 
 /// What locks have for checks alone: no mistake in it would be one of the lock.
-const FOR_CHECKS: [&str; 4] = ["::is_idle", "::is_promised", "::near_wrap", "::near_full"];
+const FOR_CHECKS: [&str; 6] =
+    ["::is_idle", "::is_promised", "::near_wrap", "::near_full", "WaitTable::waiters", "WaitTable::sleepers"];
 
 /// The accesses among these that stand in the source of a lock, each once, by their places, with their names.
 pub(super) fn of_locks(accesses: impl IntoIterator<Item = Accessed>) -> Vec<Site> {

@@ -178,6 +178,7 @@ impl Argument {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::objects::OBJECTS;
     use crate::check::plan::{Limit, Verdict, explored_executions, tasks};
     use checker::checked::Change;
     use locks::catalogue::{self, Lock};
@@ -244,7 +245,9 @@ mod tests {
             .filter(|argument| {
                 let (function, operation) = argument.access.split_once('.').unwrap_or_default();
                 let (of, function) = function.rsplit_once("::").unwrap_or(("", function));
-                let is_lock = argument.lock.is_empty() || catalogue::find(&argument.lock).is_some();
+                let is_object = OBJECTS.iter().any(|object| object.name == argument.lock);
+                let is_lock =
+                    argument.lock.is_empty() || is_object || catalogue::find(&argument.lock).is_some();
                 let stands = |text: &str| text.contains(of) && text.contains(&format!("fn {function}"));
                 operation.is_empty() || !is_lock || !FILES.iter().any(|(_, text)| stands(text))
             })

@@ -1,0 +1,165 @@
+//! Clients of what threads wait on besides locks that only checking needs: each is there for mistakes that those of
+//! [`workloads::client::waiting`] do not show.
+
+use checker::Checked;
+use locks::{Once, Semaphore, Spacing, Tas, WaitTable};
+use machine::Ordering::{Acquire, Relaxed, Release};
+use machine::{Deadline, Home, Integer, Machine, Placed, PlainCell, Plan, Slept, Timeout, Word};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+type Cell = <Checked as Machine>::Cell<u32>;
+type U32 = <Checked as Machine>::U32;
+type Table = WaitTable<Checked, Tas<Checked>>;
+
+fn placed<T: Sync>(value: T) -> Placed<T, Checked> {
+    Placed::new(value, Home::FirstTouch)
+}
+
+fn is(wanted: u32, found: u32) -> Result<(), String> {
+    if found == wanted { Ok(()) } else { Err(format!("{found} instead of {wanted}")) }
+}
+
+fn soon() -> Timeout<'static, Checked> {
+    Timeout::at(Deadline::after_ns::<Checked>(1_000))
+}
+
+/// Both give up, since no permit comes.
+pub(super) fn no_permit_comes() -> Result<(), String> {
+    let seats = placed(Semaphore::<Checked>::new(0));
+    Checked::run(&Plan::threads(2), &|_| {
+        assert!(seats.acquire_or(soon()).is_err(), "it took a permit, and there was none");
+    });
+    is(0, seats.permits())
+}
+
+/// There are as many permits as there may be: each thread takes one, and there is space for it when it comes back.
+pub(super) fn all_permits_but_those_taken() -> Result<(), String> {
+    const MOST: u32 = (1 << 31) - 1;
+    let seats = placed(Semaphore::<Checked>::new(MOST));
+    Checked::run(&Plan::threads(2), &|_| {
+        seats.acquire();
+        assert!(seats.try_release(1), "there was no space for a permit that was taken");
+    });
+    is(MOST, seats.permits())
+}
+
+/// One asks whether it is done, and then uses it; the one that did it knows that it is.
+pub(super) fn once_is_completed() -> Result<(), String> {
+    let (once, value) = (placed(Once::<Checked>::new()), placed(Cell::ZERO));
+    Checked::run(&Plan::threads(2), &|thread| {
+        if thread == 0 {
+            once.call_once(|| value.set(1));
+            assert!(once.is_completed(), "it was done, and is not completed");
+        } else if once.is_completed() {
+            assert_eq!(value.get(), 1);
+        }
+    });
+    is(1, value.get())
+}
+
+/// The first has done its part when it panics, and the second goes on from there.
+pub(super) fn once_panics_late() -> Result<(), String> {
+    struct OnPurpose;
+    let (once, value, tries) = (placed(Once::<Checked>::new()), placed(Cell::ZERO), placed(U32::ZERO));
+    Checked::run(&Plan::threads(2), &|_| {
+        let attempt = || {
+            once.call_once(|| {
+                value.set(value.get() + 1);
+                if tries.fetch_add(1, Relaxed) == 0 {
+                    resume_unwind(Box::new(OnPurpose));
+                }
+            });
+        };
+        match catch_unwind(AssertUnwindSafe(attempt)) {
+            Err(why) if !why.is::<OnPurpose>() => resume_unwind(why),
+            _ => {}
+        }
+    });
+    is(2, value.get())
+}
+
+fn table() -> Table {
+    Table::with_buckets(1, Spacing::Line, Home::FirstTouch)
+}
+
+/// Waits while the word holds this value. A wake-up for the change before may come late, so that it looks at the word again.
+fn wait_while(table: &Table, word: &U32, value: u32) {
+    while word.load(Acquire) == value {
+        table.wait(word, value, Timeout::NONE);
+    }
+}
+
+/// Both wait, and give up.
+pub(super) fn no_wake_up_comes() -> Result<(), String> {
+    let (table, word) = (table(), placed(U32::ZERO));
+    Checked::run(&Plan::threads(2), &|_| {
+        assert_eq!(table.wait(&word, 0, soon()), Slept::GaveUp);
+    });
+    is_empty(&table, &word)
+}
+
+/// One waits twice, the second time with the node that it has had.
+pub(super) fn one_waits_twice() -> Result<(), String> {
+    let (table, word) = (table(), placed(U32::ZERO));
+    Checked::run(&Plan::threads(2), &|thread| {
+        for value in 0..2 {
+            if thread == 0 {
+                wait_while(&table, &word, value);
+            } else {
+                word.store(value + 1, Release);
+                table.wake(table.key(&*word), u32::MAX);
+            }
+        }
+    });
+    is_empty(&table, &word)
+}
+
+/// Two are woken at once, and one of them waits again, with a node that may have been linked to the other's, until it gives up.
+pub(super) fn one_of_two_waits_again() -> Result<(), String> {
+    let (table, word) = (table(), placed(U32::ZERO));
+    Checked::run(&Plan::threads(3), &|thread| {
+        if thread == 2 {
+            word.store(1, Release);
+            table.wake(table.key(&*word), u32::MAX);
+            return;
+        }
+        let _: Slept = table.wait(&word, 0, Timeout::NONE);
+        if thread == 0 {
+            let _: Slept = table.wait(&word, 1, soon());
+        }
+    });
+    is_empty(&table, &word)
+}
+
+/// A wake-up looks at a bucket only if a waiter is counted, so that what is left in its list is looked for besides.
+fn is_empty(table: &Table, word: &U32) -> Result<(), String> {
+    match (table.wake(table.key(word), u32::MAX), table.waiters(), table.sleepers()) {
+        (0, 0, 0) => Ok(()),
+        (woken, counted, left) => {
+            Err(format!("{woken} could be woken, {counted} are counted, and {left} are left in the table"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use checker::{Exploration, Model, explore};
+
+    #[test]
+    fn they_find_nothing_in_what_is_right() {
+        for (name, client) in [
+            ("no permit", no_permit_comes as fn() -> Result<(), String>),
+            ("all permits", all_permits_but_those_taken),
+            ("completed", once_is_completed),
+            ("panics late", once_panics_late),
+            ("no wake-up", no_wake_up_comes),
+            ("waits twice", one_waits_twice),
+            ("one of two", one_of_two_waits_again),
+        ] {
+            let report = explore(&Exploration::of(Model::Ra), &client);
+            let found = report.counterexample.as_ref().map(ToString::to_string).unwrap_or_default();
+            assert!(report.is_verified(), "{name}: {:?} {:?} {found}", report.bound, report.counts);
+        }
+    }
+}

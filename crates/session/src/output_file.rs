@@ -2,9 +2,9 @@
 //! there until the new one is whole: a full disk loses neither. Nothing lies beside it meanwhile, whatever ends the command.
 
 use anyhow::Context;
-use std::fs::Permissions;
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
@@ -31,7 +31,7 @@ impl OutputFile {
         let target = if is_link && !is_special { path.canonicalize().ok() } else { None };
         let file = Self { path: target.unwrap_or_else(|| path.to_owned()), is_special };
         if !file.is_special {
-            drop(file.fresh().map_err(plain).with_context(|| cannot(path))?);
+            drop(file.fresh().with_context(|| cannot(path))?);
         }
         Ok(file)
     }
@@ -39,9 +39,9 @@ impl OutputFile {
     /// A file beside the path, to take its place.
     fn fresh(&self) -> std::io::Result<NamedTempFile> {
         let directory = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        // As any other file, as far as the user's mask lets it.
-        let mut builder = tempfile::Builder::new();
-        builder.permissions(Permissions::from_mode(0o666)).tempfile_in(directory.unwrap_or(Path::new(".")))
+        // As any other file, as far as the user's mask lets it. Errors are the system's, without the name of the fresh file.
+        let open = |path: &Path| File::options().write(true).create_new(true).mode(0o666).open(path);
+        tempfile::Builder::new().make_in(directory.unwrap_or(Path::new(".")), open)
     }
 
     /// Writes the file. What stood there is still there after an error.
@@ -54,20 +54,13 @@ impl OutputFile {
             std::fs::write(&self.path, contents)
         } else {
             self.fresh().and_then(|mut file| {
-                file.write_all(contents.as_ref())?;
+                file.as_file_mut().write_all(contents.as_ref())?;
                 file.as_file().sync_all()?;
                 file.persist(&self.path).map(drop).map_err(|failed| failed.error)
             })
         };
-        written.map_err(plain).with_context(|| cannot(&self.path))
+        written.with_context(|| cannot(&self.path))
     }
-}
-
-/// The error of the system alone, without the name of the file that was to take the other's place.
-fn plain(error: std::io::Error) -> std::io::Error {
-    let inner = error.get_ref().and_then(|wrapped| wrapped.source()).and_then(|source| source.downcast_ref());
-    let code = inner.and_then(std::io::Error::raw_os_error);
-    code.map_or(error, std::io::Error::from_raw_os_error)
 }
 
 fn cannot(path: &Path) -> String {
@@ -110,6 +103,7 @@ mod tests {
     #[test]
     fn a_place_that_cannot_be_is_told_before() {
         let error = OutputFile::at(Path::new("/no/such/directory/page.md")).expect_err("no place");
-        assert!(format!("{error:#}").contains("/no/such/directory/page.md"), "{error:#}");
+        let told = "cannot write /no/such/directory/page.md: No such file or directory (os error 2)";
+        assert_eq!(format!("{error:#}"), told, "and no other name");
     }
 }

@@ -427,6 +427,11 @@ fn very_many_locks() {
 }
 
 #[test]
+fn copies_of_locks_beyond_the_side_table() {
+    passes_swapped(&compiled("full_table.c"), &[], &[]);
+}
+
+#[test]
 fn readers_read_again_while_writers_wait() {
     let program = compiled("readers.c");
     for threads in &thread_counts() {

@@ -105,14 +105,13 @@ impl Reference {
     }
 
     /// The object at this address, which keeps its reference in `word`, gets a slot of its own if it was moved or copied here.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn find_own_slot(word: &AtomicU32, object: usize, held: bool) {
-        Initialisation::alone(|_| {
-            if let Some(own) = Self::kept_in(word).moved_to(object, held) {
-                word.store(own.0, Ordering::Release); // [1] to `kept_in`: the slot is a free lock
-            }
-        });
+    /// False where the table is full. The caller alone decides about the object: see [`Initialisation`].
+    pub(crate) fn find_own_slot(word: &AtomicU32, object: usize, held: bool) -> bool {
+        let own = Self::kept_in(word).moved_to(object, held);
+        if let Some(own) = own {
+            word.store(own.0, Ordering::Release); // [1] to `kept_in`: the slot is a free lock
+        }
+        own.is_some()
     }
 }
 

@@ -266,6 +266,27 @@ impl KindChoices {
         has_space
     }
 
+    /// An object of ours that was moved or copied here gets a slot of its own: see [`Reference::find_own_slot`]. Where there is
+    /// none left, it is glibc's from now on, after `clear` has made it one of glibc's that is free.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn find_own_slot(
+        &self,
+        tag: &Tag,
+        reference: &AtomicU32,
+        object: usize,
+        held: bool,
+        clear: impl FnOnce(),
+    ) {
+        Initialisation::alone(|_| {
+            if tag.ours().is_some() && !Reference::find_own_slot(reference, object, held) {
+                clear();
+                self.leave(Refusal::Other);
+                tag.set(Owner::Glibc);
+            }
+        });
+    }
+
     /// Counts an object that is ours now.
     fn swapped(&self, choice: &Choice) {
         if let Some(tally) = tally::get() {

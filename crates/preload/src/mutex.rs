@@ -143,6 +143,20 @@ impl Mutex {
         Reference::kept_in(&self.words[0])
     }
 
+    /// What to do with a mutex of ours that was moved or copied here. Where the side table is full, it is glibc's afterwards.
+    #[cold]
+    #[inline(never)]
+    fn find_own_slot(&self) {
+        let held = self.owner.load(Relaxed) != 0;
+        MUTEXES.find_own_slot(&self.tag, &self.words[0], self.address(), held, || {
+            for word in [&self.owner, &self.holds, &self.words[0], &self.words[1]] {
+                word.store(0, Relaxed);
+            }
+            self.waits.store(0, Relaxed);
+            self.generation.store(0, Relaxed);
+        });
+    }
+
     /// Why this mutex has to stay glibc's.
     fn refusal(&self) -> Option<Refusal> {
         let kind = self.kind.load(Relaxed);
@@ -187,8 +201,10 @@ impl Mutex {
     #[inline(always)]
     fn lock_ours(&self, choice: &Choice, patience: Patience, caller: usize) -> c_int {
         if choice.offset == IN_ARENA && !self.reference().is_of(self.address()) {
-            // It was moved or copied here.
-            Reference::find_own_slot(&self.words[0], self.address(), self.owner.load(Relaxed) != 0);
+            self.find_own_slot();
+            if self.choice().is_none() {
+                return self.lock_elsewhere(patience, caller);
+            }
         }
         if recorder::enabled() {
             return self.lock_recorded(choice, patience, caller);
@@ -520,10 +536,10 @@ impl Mutex {
 
     #[cold]
     fn destroy(&self) -> c_int {
-        let Some(choice) = self.choice() else { return self.destroy_elsewhere() };
-        if choice.offset == IN_ARENA && !self.reference().is_of(self.address()) {
-            Reference::find_own_slot(&self.words[0], self.address(), self.owner.load(Relaxed) != 0);
+        if self.choice().is_some_and(|choice| choice.offset == IN_ARENA) && !self.reference().is_of(self.address()) {
+            self.find_own_slot();
         }
+        let Some(choice) = self.choice() else { return self.destroy_elsewhere() };
         if self.waits.load(Relaxed) != 0 || !self.state(choice).is_free() {
             return libc::EBUSY;
         }

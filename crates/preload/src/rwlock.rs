@@ -157,6 +157,21 @@ impl Rwlock {
         Reference::kept_in(&self.words[0])
     }
 
+    /// What to do with a lock of ours that was moved or copied here. Where the side table is full, it is glibc's afterwards.
+    #[cold]
+    #[inline(never)]
+    fn find_own_slot(&self) {
+        let held = self.writer.load(Relaxed) != 0;
+        RWLOCKS.find_own_slot(&self.tag, &self.words[0], self.address(), held, || self.clear());
+    }
+
+    /// Makes it a free lock, ours or glibc's.
+    fn clear(&self) {
+        self.words.iter().for_each(|word| word.store(0, Relaxed));
+        self.writers.0.store(0, Relaxed);
+        self.writer.store(0, Relaxed);
+    }
+
     fn refusal(&self) -> Option<Refusal> {
         (self.shared.load(Relaxed) != 0).then_some(Refusal::ProcessShared)
     }
@@ -180,8 +195,10 @@ impl Rwlock {
     #[inline(always)]
     fn lock_ours(&self, choice: &Choice, mode: Mode, patience: Patience, caller: usize) -> c_int {
         if choice.offset == IN_ARENA && !self.reference().is_of(self.address()) {
-            // It was moved or copied here.
-            Reference::find_own_slot(&self.words[0], self.address(), self.writer.load(Relaxed) != 0);
+            self.find_own_slot();
+            if self.choice().is_none() {
+                return self.lock_elsewhere(mode, patience, caller);
+            }
         }
         // glibc checks the time first, whether or not it will be needed.
         if let Patience::Until(time) = patience
@@ -432,9 +449,7 @@ impl Rwlock {
             arena::release(self.reference(), self.address());
         }
         // As glibc's, a lock that was destroyed while free is a fresh one.
-        self.words.iter().for_each(|word| word.store(0, Relaxed));
-        self.writers.0.store(0, Relaxed);
-        self.writer.store(0, Relaxed);
+        self.clear();
         self.tag.set(Owner::Undecided);
         0
     }

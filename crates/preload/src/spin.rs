@@ -86,7 +86,8 @@ impl Spin {
     }
 
     /// A lock that was moved or copied refers to the slot of the one that it was. It counts as free: its word does not say
-    /// whether it was held then, since a word that is written at each acquisition would cost a line transfer.
+    /// whether it was held then, since a word that is written at each acquisition would cost a line transfer. Where the side
+    /// table is full, it is glibc's from now on.
     #[cold]
     #[inline(never)]
     fn find_own_slot(&self) -> Option<Ours> {
@@ -95,6 +96,10 @@ impl Spin {
             if let Some(own) = ours.reference.moved_to(self.address(), false) {
                 let value = self.0.load(Relaxed) & !SLOT | own.0;
                 self.0.store(value, Release); // [1] to `ours`: the slot is a free lock
+            } else {
+                SPINS.leave(Refusal::Other);
+                // SAFETY: the lock is alive; this writes the word of a free lock.
+                unsafe { real::pthread_spin_init(self.object(), libc::PTHREAD_PROCESS_PRIVATE) };
             }
             self.ours()
         })

@@ -536,7 +536,9 @@ impl Mutex {
 
     #[cold]
     fn destroy(&self) -> c_int {
-        if self.choice().is_some_and(|choice| choice.offset == IN_ARENA) && !self.reference().is_of(self.address()) {
+        if self.choice().is_some_and(|choice| choice.offset == IN_ARENA)
+            && !self.reference().is_of(self.address())
+        {
             self.find_own_slot();
         }
         let Some(choice) = self.choice() else { return self.destroy_elsewhere() };

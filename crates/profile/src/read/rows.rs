@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Profile;
 use super::at_end::{Ends, UnendedOf};
-use super::blocked::Threads;
+use super::blocked::{Observed, Threads};
 use super::call_sites::{Callers, TakenBy};
 use super::container::{LockRecord, PairRecord, Section};
 use super::debug_info::Contents;
@@ -405,6 +405,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         lost_events: sum(|p| p.lost_events),
         without_callers: sum(|p| p.without_callers),
     });
+    let blocked = threads.observed.as_ref().map(|observed| Observed::of_processes(observed.values()));
     let seconds = elapsed_ns / 1e9;
     let operation_ns = match operations {
         Some(n) => net_cpu_ns / n as f64,
@@ -426,9 +427,10 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         concurrency: 0.0,
         ran_together: true,
         stolen_ns: run.stolen_ns as f64,
-        coverage: threads.blocked.map(|blocked| blocked.coverage()),
-        blocked: threads.blocked,
-        unseen: threads.blocked.unwrap_or_default().unseen(),
+        coverage: blocked.map(|blocked| blocked.coverage()),
+        blocked,
+        unseen: blocked.unwrap_or_default().unseen(),
+        observed: threads.observed.clone().unwrap_or_default(),
         queued_ns: threads.queued_ns,
         events_share: threads.events_share,
         sleep_share: threads.sleep_share,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
-use super::blocked::Blocked;
+use super::blocked::{Blocked, Observed};
 use super::gil::Gil;
 use super::rows::relate;
 use super::striped::{Striped, holders};
@@ -167,6 +167,22 @@ fn stripes<'r>(
     stripes.into_values().map(fold).collect()
 }
 
+/// What threads were blocked in; `None` if that is not known of all profiles. What intervals of a recording say of a process is added up
+/// before it is judged.
+fn blocked(tables: &[(String, LockTable)]) -> Option<Blocked> {
+    let mut by_process: BTreeMap<(Recording, u64), Observed> = BTreeMap::new();
+    let mut asleep_in_kernel_locks_ns = 0.0;
+    for (of, (_, table)) in recordings(tables).zip(tables) {
+        asleep_in_kernel_locks_ns += table.header.blocked?.kernel_locks_ns;
+        for (&pid, observed) in &table.header.observed {
+            by_process.entry((of, pid)).or_default().add(observed);
+        }
+    }
+    let mut sum = Observed::of_processes(by_process.values());
+    sum.asleep_in_kernel_locks(asleep_in_kernel_locks_ns);
+    Some(sum)
+}
+
 /// What the profiles say of the runs as a whole.
 fn headers(tables: &[(String, LockTable)]) -> TableHeader {
     let headers = || tables.iter().map(|(_, table)| &table.header);
@@ -179,11 +195,7 @@ fn headers(tables: &[(String, LockTable)]) -> TableHeader {
     let known = |of: fn(&TableHeader) -> Option<f64>| headers().map(of).sum::<Option<f64>>();
     let (elapsed_ns, cpu_ns) = (time(|header| header.elapsed_ns), time(|header| header.cpu_ns));
     let operations = headers().map(|header| header.operations).sum::<Option<u64>>();
-    let blocked = headers().map(|header| header.blocked).collect::<Option<Vec<_>>>().map(|all| {
-        let mut sum = Blocked::default();
-        all.iter().for_each(|blocked| sum.add(blocked));
-        sum
-    });
+    let blocked = blocked(tables);
     let mut own_cost =
         headers().map(|header| header.own_cost).max_by(|a, b| a.total_ns.total_cmp(&b.total_ns));
     if let Some(cost) = &mut own_cost {
@@ -221,6 +233,7 @@ fn headers(tables: &[(String, LockTable)]) -> TableHeader {
         coverage: blocked.map(|blocked| blocked.coverage()),
         blocked,
         unseen: blocked.unwrap_or_default().unseen(),
+        observed: BTreeMap::new(),
         queued_ns: known(|header| header.queued_ns),
         events_share: weighed(|header| header.events_share),
         sleep_share: weighed(|header| header.sleep_share),
@@ -377,6 +390,26 @@ mod tests {
         };
         let sum = LockTable::together(&named([interval(3), interval(4)])).expect("two intervals");
         assert_eq!(sum.striped[0].row.threads, 2);
+    }
+
+    /// Looks see the threads of one interval on futexes too often, and those of the next too rarely.
+    #[test]
+    fn looks_and_recorded_waits_of_intervals_are_added_up_before_they_are_compared() {
+        let interval = |futex_ns, recording| {
+            let mut table = table("TABLE", 1, 50.0);
+            let process = Observed::of_waits(50.0, 100.0, futex_ns);
+            table.header.recording = recording;
+            table.header.blocked = Some(Observed::of_processes([&process]));
+            table.header.observed.insert(1, process);
+            table
+        };
+        let missed_ns = |tables: [LockTable; 2]| {
+            let blocked = LockTable::together(&named(tables)).and_then(|sum| sum.header.blocked);
+            blocked.expect("known of both").futex_ns
+        };
+        assert_eq!(missed_ns([interval(60, 77), interval(40, 77)]), 0.0);
+        assert_eq!(missed_ns([interval(60, 77), interval(40, 78)]), 10.0, "of two processes");
+        assert_eq!(missed_ns([interval(60, 77), interval(60, 77)]), 20.0);
     }
 
     #[test]

@@ -370,13 +370,14 @@ fn holders(section: &Section, number: u32) -> Vec<LockHolder> {
 
 fn relate_to_operation(row: &mut LockRow, header: &TableHeader) {
     let waits_ns = row.waited_ns() + row.exclusive.condition_ns;
-    // Held times are estimates where they are sampled; and who holds several merged locks at a time counts more than once.
-    row.threads_ns = (row.threads_ns - waits_ns).max(row.held_ns());
+    row.threads_ns -= waits_ns;
     relate(row, header);
 }
 
 /// The same where the threads' time is without their waits.
 pub(super) fn relate(row: &mut LockRow, header: &TableHeader) {
+    // Held times are estimates where they are sampled; and who holds several merged locks at a time counts more than once.
+    row.threads_ns = row.threads_ns.max(row.held_ns());
     let operations = header.operations.map_or(header.elapsed_ns / 1e9, |n| n as f64);
     let acquisitions = row.acquisitions() as f64;
     if row.exclusive.waits_only {

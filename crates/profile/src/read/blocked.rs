@@ -400,17 +400,12 @@ impl Threads {
         }
         count = count.saturating_add(beside.len() as u64);
         unended.extend(beside);
+        // Of the others nothing is recorded.
+        unended.extend(profile.tasks.iter().map(|task| ((task.pid, task.tid), Recorded::default())));
         for (who, waits) in unended {
             if let Some(task) = tasks.get(&who).filter(|_| accounted.insert(who)) {
                 let of_thread = Observed::of_thread(off_cpu_of_task(task), 0.0, &waits, Some(task));
                 add(who.0, task.queued_ns, of_thread, Some(task));
-            }
-        }
-        for task in &profile.tasks {
-            if accounted.insert((task.pid, task.tid)) {
-                let nothing = Recorded::default();
-                let of_thread = Observed::of_thread(off_cpu_of_task(task), 0.0, &nothing, Some(task));
-                add(task.pid, task.queued_ns, of_thread, Some(task));
             }
         }
         let known = !observed.is_empty();

@@ -421,6 +421,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         processes: images(profile).count() as u64,
         threads: threads.count,
         cores: run.cores,
+        finished: profile.run.is_some(),
         started_realtime_ns: profile.header.started_realtime_ns,
         elapsed_ns,
         cpu_ns,

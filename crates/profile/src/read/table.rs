@@ -125,6 +125,9 @@ pub struct TableHeader {
     pub threads: u64,
     /// Cores that the program might use; 0 if unknown.
     pub cores: u64,
+    /// Whether the recording has ended, and not with a launcher that was killed.
+    #[serde(skip)]
+    pub finished: bool,
     /// When the file was made, ns since 1970.
     pub started_realtime_ns: u64,
     /// From start to end, ns.

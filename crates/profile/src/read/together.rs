@@ -317,6 +317,7 @@ fn headers(tables: &[(String, LockTable)]) -> TableHeader {
         processes: count_each(|header| header.processes),
         threads: count_each(|header| header.threads),
         cores: headers().map(|header| header.cores).max().unwrap_or_default(),
+        finished: headers().all(|header| header.finished),
         started_realtime_ns: headers().map(|header| header.started_realtime_ns).min().unwrap_or_default(),
         elapsed_ns,
         cpu_ns,

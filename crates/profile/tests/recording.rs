@@ -921,6 +921,26 @@ fn a_daemon_has_the_mappings_of_the_process_that_forked_twice() {
 }
 
 #[test]
+fn a_process_that_executes_another_program_is_one_process() {
+    let processes = |ends: bool, pid: u64| {
+        let file = File::new(MIB, 1);
+        let (t, lock) = (PerThread::new(), Trace::new());
+        file.pair(&t, &lock, 0x1000, 1, 5);
+        if ends {
+            file.recorder.process_ends();
+        }
+        pass(10);
+        // SAFETY: no other thread uses the recorder.
+        assert!(unsafe { file.recorder.start_in_child(&t, &image(pid)) });
+        file.pair(&t, &Trace::new(), 0x2000, 1, 5);
+        table(&file).header.processes
+    };
+    assert_eq!(processes(false, 77), 1, "its first program tells no end");
+    assert_eq!(processes(false, 78), 2);
+    assert_eq!(processes(true, 77), 2, "another process has its identifier now");
+}
+
+#[test]
 fn a_wait_that_came_to_nothing_is_no_row() {
     let file = File::new(MIB, 1);
     let (holder, waiter, lock) = (PerThread::new(), PerThread::new(), Trace::new());

@@ -418,7 +418,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         profiles: 1,
         recording: profile.header.identity,
         command: profile.sections.first().map(Section::arguments).unwrap_or_default(),
-        processes: images(profile).count() as u64,
+        processes: processes(profile),
         threads: threads.count,
         cores: run.cores,
         finished: profile.run.is_some(),
@@ -478,6 +478,22 @@ fn image_numbers(profile: &Profile) -> HashMap<u64, u64> {
 fn images(profile: &Profile) -> impl Iterator<Item = &Section> {
     let all_are_watched = profile.is_attached();
     profile.sections.iter().filter(move |section| all_are_watched || !section.is_watched())
+}
+
+/// How many processes recorded. An image that another one has replaced tells no end.
+fn processes(profile: &Profile) -> u64 {
+    let of_all = profile.header.clock_last_ticks;
+    let mut present: HashSet<u64> = HashSet::new();
+    let mut count = 0;
+    for section in images(profile) {
+        let process = &section.process;
+        count += u64::from(!present.remove(&process.pid));
+        // In a profile of an interval the end of all that have told none is the interval's.
+        if [0, of_all].contains(&process.clock_last_ticks) {
+            present.insert(process.pid);
+        }
+    }
+    count
 }
 
 fn elapsed_of(header: &HeaderValues) -> f64 {

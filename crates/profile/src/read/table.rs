@@ -119,7 +119,7 @@ pub struct TableHeader {
     pub recording: u64,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Process images that recorded.
+    /// Processes that recorded; one that executed several programs is one.
     pub processes: u64,
     /// Threads that touched a lock.
     pub threads: u64,

@@ -29,6 +29,7 @@ const NAMES: &[&str] = &[
     "cnd_timedwait",
     "cnd_wait",
     "contend_recorder",
+    "dlclose",
     "dlopen",
     "dlsym",
     "mtx_destroy",

@@ -544,6 +544,33 @@ fn folded_stacks_have_the_figures_of_the_report() {
 }
 
 #[test]
+fn a_library_in_the_place_of_another_gives_its_name_to_no_lock_of_that_one() {
+    let program = Source::program("reloaded.c").compile();
+    let plugin = |lock: &str| {
+        let options = &["-shared", "-fPIC", lock];
+        Source { options, ..Source::program("reloaded_plugin.c") }.compile()
+    };
+    let plugins = ["-DLOCK=first_lock", "-DLOCK=second_lock"].map(plugin);
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let [program, first, second] =
+        [&program, &plugins[0], &plugins[1]].map(|path| path.to_str().expect("a plain path"));
+    let recorded = |name: &str, plugins: &[&str]| {
+        let file = directory.path().join(name);
+        profile(&file, &[&["--", program], plugins].concat(), &[])
+    };
+    let (_, alone) = recorded("alone.contend", &[first, first]);
+    assert_eq!(acquisitions(&alone, "first_lock"), [200, 0], "it is the same library");
+    let (addresses, report) = recorded("reloaded.contend", &[first, second]);
+    assert_eq!(addresses[0], addresses[1], "the kernel maps the second one where the first one was");
+    assert_eq!(acquisitions(&report, addresses[0].as_str().expect("an address")), [200, 0]);
+    let warnings = report["header"]["warnings"].as_array().expect("warnings");
+    let tells = |said: &Value| {
+        said.as_str().is_some_and(|said| said.contains("at the same addresses (reloaded_plugin-"))
+    };
+    assert!(warnings.iter().any(tells), "{warnings:?}");
+}
+
+#[test]
 fn a_lock_is_waited_for_in_one_function_behind_another() {
     for options in [&["-O2"][..], &["-O0"]] {
         let program = Source { options, ..Source::program("call_sites.cc") }.compile();

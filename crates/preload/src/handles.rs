@@ -3,25 +3,28 @@
 //!
 //! `dlsym` with a handle of glibc answers with our function, where glibc's would have been found. `dlopen` leaves
 //! `RTLD_DEEPBIND` out, so that a plug-in is bound as others are: to what comes first in the process. Both go on to glibc by a
-//! jump, since glibc looks at the address that they return to.
+//! jump, since glibc looks at the address that they return to. `dlclose` has the recorder note what is unloaded.
 
 use core::arch::naked_asm;
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::transmute;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::exports::EXPORTED;
+use crate::recorder;
 
 static DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+static DLCLOSE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static DLSYM: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// The version of both since they are part of the C library itself.
+/// The version of all three since they are part of the C library itself.
 const VERSION: &CStr = c"GLIBC_2.34";
 
-/// Looks both up, so that no call has to.
+/// Looks them up, so that no call has to.
 pub(crate) fn look_up() {
     find_dlopen();
+    find(&DLCLOSE, c"dlclose");
     find_dlsym();
 }
 
@@ -76,6 +79,16 @@ unsafe extern "C" fn dlopen() {
         flag = const libc::RTLD_DEEPBIND,
         find = sym find_dlopen,
     );
+}
+
+/// `dlclose`.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
+    type Dlclose = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;
+    // SAFETY: glibc's function of this name; the argument is passed on.
+    recorder::around_unloading(|| unsafe {
+        transmute::<*mut c_void, Dlclose>(find(&DLCLOSE, c"dlclose"))(handle)
+    })
 }
 
 /// `dlsym`. The two handles that are none, `RTLD_DEFAULT` and `RTLD_NEXT`, are glibc's matter: they mean what the caller sees.

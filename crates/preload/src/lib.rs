@@ -7,7 +7,7 @@
 //! | file        | what is there                                                                        |
 //! |-------------|--------------------------------------------------------------------------------------|
 //! | `exports`   | the names, and how they reach the functions behind them                              |
-//! | `handles`   | `dlsym` and `dlopen`: lock functions that are not got by name                        |
+//! | `handles`   | `dlsym` and `dlopen`: lock functions that are not got by name; `dlclose`             |
 //! | `mutex`, `rwlock`, `spin`, `cond`, `c11` | a kind of object each: what lies where in its bytes, what its functions answer |
 //! | `cancellation` | what makes a wait a point of cancellation                                         |
 //! | `tag`       | whose an object is                                                                   |

@@ -27,6 +27,7 @@ mod off_core;
 pub(crate) mod rights;
 mod system;
 
+use machine::host::Errno;
 use machine::{Clock, Machine as _, Native};
 use profile::format::{Header, PAGE, Process, ProcessValues};
 use profile::record::{Host as _, Image, Recorder};
@@ -181,6 +182,21 @@ pub(crate) fn thread_ends(t: &PerThread) {
 pub(crate) fn process_ends() {
     with_signals_blocked(|| maps::record(&RECORDER));
     RECORDER.process_ends();
+}
+
+/// Unloads a library: what it was is noted before, and what is there no more after.
+#[cold]
+pub(crate) fn around_unloading<R>(unload: impl FnOnce() -> R) -> R {
+    note_mappings();
+    let result = unload();
+    note_mappings();
+    result
+}
+
+fn note_mappings() {
+    let saved = Errno::save();
+    with_signals_blocked(|| maps::record(&RECORDER));
+    saved.restore();
 }
 
 /// Starts recording if the environment names a file. Called once, by the constructor, before there are threads.

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use at_end::{AtEnd, AtEndThread, Unended};
-pub use blocked::{Blocked, Coverage, Unseen};
+pub use blocked::{Blocked, Coverage, Observed, Unseen};
 pub use container::{CallerRecord, LockRecord, PairRecord, Section, WaitRecord};
 pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures, SiteChange, SiteMeasures};
 pub use export::{Sample, to_folded, to_otel, to_pprof, to_trace};

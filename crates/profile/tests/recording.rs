@@ -920,6 +920,53 @@ fn a_daemon_has_the_mappings_of_the_process_that_forked_twice() {
     assert_eq!(table(&file).rows[0].image, 1);
 }
 
+/// Another library came to where the first one had been unloaded, and a lock of each lies at the same place.
+#[test]
+fn where_one_library_came_after_another_a_lock_has_the_name_of_neither() {
+    let file = File::new(MIB, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    let look = |name: &str, inode: u32| {
+        let maps = format!(
+            "1000-3000 r-xp 00000000 08:01 {inode} /nowhere/{name}\n5000-6000 r-xp 00000000 08:01 9 /nowhere/program\n"
+        );
+        assert!(file.recorder.append(Type::Mappings, &[maps.as_bytes()]));
+    };
+    look("libfirst.so", 7);
+    file.pair(&t, &lock, 0x2000, 1, 5);
+    let before = table(&file);
+    assert_eq!(before.rows[0].name, "libfirst.so+0x1000");
+    look("libsecond.so", 8);
+    let table = table(&file);
+    assert_eq!(table.rows[0].name, "0x2000");
+    let warning = "(libfirst.so, libsecond.so): locks and calls there are named by their address";
+    assert!(table.header.warnings.iter().any(|said| said.contains(warning)), "{:?}", table.header.warnings);
+    assert!(
+        !before.header.warnings.iter().any(|said| said.contains("libfirst")),
+        "{:?}",
+        before.header.warnings
+    );
+}
+
+#[test]
+fn a_process_that_executes_another_program_is_one_process() {
+    let processes = |ends: bool, pid: u64| {
+        let file = File::new(MIB, 1);
+        let (t, lock) = (PerThread::new(), Trace::new());
+        file.pair(&t, &lock, 0x1000, 1, 5);
+        if ends {
+            file.recorder.process_ends();
+        }
+        pass(10);
+        // SAFETY: no other thread uses the recorder.
+        assert!(unsafe { file.recorder.start_in_child(&t, &image(pid)) });
+        file.pair(&t, &Trace::new(), 0x2000, 1, 5);
+        table(&file).header.processes
+    };
+    assert_eq!(processes(false, 77), 1, "its first program tells no end");
+    assert_eq!(processes(false, 78), 2);
+    assert_eq!(processes(true, 77), 2, "another process has its identifier now");
+}
+
 #[test]
 fn a_wait_that_came_to_nothing_is_no_row() {
     let file = File::new(MIB, 1);

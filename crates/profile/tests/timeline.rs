@@ -209,6 +209,17 @@ fn a_forked_child_keeps_its_own() {
     assert!(behind.is_null(), "the parent's threads are not the child's: {behind}");
 }
 
+/// The launcher makes the file before it starts the program.
+#[test]
+fn time_begins_with_the_program() {
+    let file = File::keeping(MIB, 100);
+    let (a, b, lock) = (Thread::new(11), Thread::new(12), Lock::new(0x1000));
+    waits_behind(&file, &lock, &b, &a, LONG);
+    let of_first = timeline(&file).waits[0].begin_ns;
+    file.recorder.process().expect("it records").clock_first_ticks.fetch_add(1, Relaxed);
+    assert_eq!(timeline(&file).waits[0].begin_ns, of_first - 1);
+}
+
 /// Each word of a record, one after the other, is what no recorder writes.
 #[test]
 fn a_forged_wait_is_left_out_or_drawn_as_what_it_says() {

@@ -214,7 +214,8 @@ fn figures(table: &LockTable) -> String {
         threads => write!(lines, "{} in {processes} ", counted(threads, "thread", "threads")),
     };
     let all = if h.cores > 0 { format!(" of {}", h.cores) } else { String::new() };
-    let _ = if h.cpu_ns > 0.0 {
+    // An attached program may have slept all the time.
+    let _ = if h.finished || h.cpu_ns > 0.0 {
         writeln!(
             lines,
             "{}used {}{all} cores for {} ({} of CPU time, {} stolen).",
@@ -895,6 +896,11 @@ mod tests {
         let figures = figures(&table);
         let first = "Attached: 8 threads that waited, in a process in 2.00 s; the CPU time is told when attaching has ended.";
         assert_eq!(figures.lines().next(), Some(first));
+        table.header.finished = true;
+        table.header.cores_used = 0.0;
+        let figures = super::figures(&table);
+        let first = "Attached: 8 threads that waited, in a process that used 0 of 4 cores for 2.00 s (0 ns of CPU time, 15.0 ms stolen).";
+        assert_eq!(figures.lines().next(), Some(first), "it slept all the time");
     }
 
     #[test]

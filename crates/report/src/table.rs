@@ -474,6 +474,9 @@ impl Table {
             Cell::Text(text) => Value::from(text.as_str()),
             Cell::Count(count) => Value::from(*count),
             Cell::Number(value) => number(*value),
+            Cell::Spread(Spread { median: known, .. }) | Cell::Below(known) if !known.is_finite() => {
+                Value::Null
+            }
             Cell::Spread(Spread { low, median, high }) => Value::Object(Map::from_iter([
                 ("median".into(), number(*median)),
                 ("low".into(), number(*low)),
@@ -887,6 +890,15 @@ Left out: 3 columns
                 {"lock": "<b>\u{1b}[31m,\"\n", "acquires": null, "held": null, "wall_s": null, "note": ""},
             ])
         );
+    }
+
+    /// As of a run without an operation, to which nothing can be so much.
+    #[test]
+    fn what_is_no_number_is_null_in_json_with_a_range_too() {
+        let mut table = Table::new([Column::spread("per_op", "per op"), Column::number("below", "below")]);
+        let nothing = Spread { low: f64::NAN, median: f64::NAN, high: f64::INFINITY };
+        table.row([nothing.into(), Cell::Below(f64::INFINITY)]);
+        assert_eq!(table.json(), json!([{"per_op": null, "below": null}]));
     }
 
     #[test]

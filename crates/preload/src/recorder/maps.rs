@@ -1,9 +1,10 @@
 //! Which files lie where in this process, kept in the profile so that addresses can be named later.
 //!
-//! Read at the start, when a stack shows code from an unknown place (after `dlopen`, or generated code), and at exit.
+//! Read at the start, when a stack shows code from an unknown place (after `dlopen`, or generated code), before and after a library is
+//! unloaded (another one may come to its place), and at exit.
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use profile::format::Type;
 use profile::record::{Host, Recorder};
@@ -21,6 +22,8 @@ const NOTES: usize = 512;
 
 static STARTS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
 static ENDS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
+/// What tells the files of the ranges apart, see [`file_of`].
+static FILES: [AtomicU64; RANGES] = [const { AtomicU64::new(0) }; RANGES];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static OWN_START: AtomicUsize = AtomicUsize::new(0);
 static OWN_END: AtomicUsize = AtomicUsize::new(0);
@@ -30,6 +33,25 @@ static BUSY: AtomicBool = AtomicBool::new(false);
 pub(super) fn knows(pc: usize) -> bool {
     let count = COUNT.load(Ordering::Acquire).min(RANGES);
     (0..count).any(|i| (STARTS[i].load(Ordering::Relaxed)..ENDS[i].load(Ordering::Relaxed)).contains(&pc))
+}
+
+/// Whether a range of this file started there when the mappings were last recorded.
+fn knows_file(start: usize, file: u64) -> bool {
+    let count = COUNT.load(Ordering::Acquire).min(RANGES);
+    (0..count).any(|i| {
+        STARTS[i].load(Ordering::Relaxed) <= start
+            && start < ENDS[i].load(Ordering::Relaxed)
+            && FILES[i].load(Ordering::Relaxed) == file
+    })
+}
+
+/// A number of a line's device, inode and path. The path of a file that is gone meanwhile ends differently, which is another file's then.
+fn file_of(line: &[u8]) -> u64 {
+    let fields = line.splitn(4, |&byte| byte == b' ').nth(3).unwrap_or(line);
+    // FNV-1a, of 64 bits.
+    fields
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 /// Where the code of this library lies; empty before the first [`record`].
@@ -77,7 +99,9 @@ fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a 
         next = range.end;
         let Some(line) = MapsLine::parse(&text[range.clone()]) else { continue };
         if line.executable && count < RANGES {
-            new |= !knows(line.start);
+            let file = file_of(&text[range.clone()]);
+            new |= !knows_file(line.start, file);
+            FILES[count].store(file, Ordering::Relaxed);
             STARTS[count].store(line.start, Ordering::Relaxed);
             ENDS[count].store(line.end, Ordering::Relaxed);
             count += 1;

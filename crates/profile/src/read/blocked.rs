@@ -54,7 +54,7 @@ impl Blocked {
         }
     }
 
-    pub(super) fn add(&mut self, more: &Self) {
+    fn add(&mut self, more: &Self) {
         for (into, from) in [
             (&mut self.locks_ns, more.locks_ns),
             (&mut self.conditions_ns, more.conditions_ns),
@@ -69,40 +69,6 @@ impl Blocked {
             (&mut self.unknown_ns, more.unknown_ns),
         ] {
             *into += from;
-        }
-    }
-
-    /// The blocked time of one thread: what was recorded of it, up to the `off_cpu_ns` of the time in which it was recorded, then what
-    /// looks at it have seen, of `before_ns` more, too.
-    fn of_thread(off_cpu_ns: f64, before_ns: f64, recorded: &Recorded, task: Option<&TaskValues>) -> Self {
-        let mut left = off_cpu_ns.max(0.0);
-        // What was recorded is elapsed time, and has the wait for a core in it.
-        let mut take = |ns: f64| {
-            let taken = ns.clamp(0.0, left);
-            left -= taken;
-            taken
-        };
-        let (locks_ns, conditions_ns, joins_ns) =
-            (take(recorded.locks_ns), take(recorded.conditions_ns), take(recorded.joins_ns));
-        left += before_ns;
-        let seen = task.copied().unwrap_or_default();
-        let futex_ns = (seen.futex_ns as f64 - locks_ns - conditions_ns - joins_ns).max(0.0);
-        let [sleep, events, io, child, other] =
-            [seen.sleep_ns, seen.events_ns, seen.io_ns, seen.child_ns, seen.other_ns].map(|ns| ns as f64);
-        let all = futex_ns + sleep + events + io + child + other;
-        let scale = if all > left { left / all } else { 1.0 };
-        Self {
-            locks_ns,
-            conditions_ns,
-            joins_ns,
-            sleep_ns: sleep * scale,
-            events_ns: events * scale,
-            io_ns: io * scale,
-            child_ns: child * scale,
-            futex_ns: futex_ns * scale,
-            kernel_locks_ns: 0.0, // no look tells
-            other_ns: other * scale,
-            unknown_ns: left - all * scale,
         }
     }
 
@@ -165,6 +131,111 @@ impl Blocked {
             ("in other waits", self.other_ns),
             ("in what was not looked at", self.unknown_ns),
         ]
+    }
+}
+
+/// What the recorder and looks at the threads say of some of them, before the two are compared. Looks come a few times a second, so what
+/// they say of one thread is off by some of them either way: that evens out over the threads of a process, and over the intervals
+/// of a recording, as long as nothing is cut off at 0 before all of it is added up.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Observed {
+    locks_ns: f64,
+    conditions_ns: f64,
+    joins_ns: f64,
+    /// Blocked in none of these, ns.
+    left_ns: f64,
+    /// Seen on futexes, less what is recorded of the time that was looked at: below 0 where looks saw too few of the waits, ns.
+    futex_ns: f64,
+    sleep_ns: f64,
+    events_ns: f64,
+    io_ns: f64,
+    child_ns: f64,
+    other_ns: f64,
+}
+
+impl Observed {
+    /// Of one thread: what was recorded of it, up to the `off_cpu_ns` of the time in which it was recorded, then what looks at it
+    /// have seen, of `before_ns` more, too.
+    fn of_thread(off_cpu_ns: f64, before_ns: f64, recorded: &Recorded, task: Option<&TaskValues>) -> Self {
+        let mut left = off_cpu_ns.max(0.0);
+        // What was recorded is elapsed time, and has the wait for a core in it.
+        let mut take = |ns: f64| {
+            let taken = ns.clamp(0.0, left);
+            left -= taken;
+            taken
+        };
+        let (locks_ns, conditions_ns, joins_ns) =
+            (take(recorded.locks_ns), take(recorded.conditions_ns), take(recorded.joins_ns));
+        let seen = task.copied().unwrap_or_default();
+        let looked_at_ns = seen_in(&seen);
+        let [futex_ns, sleep_ns, events_ns, io_ns, child_ns, other_ns] =
+            [seen.futex_ns, seen.sleep_ns, seen.events_ns, seen.io_ns, seen.child_ns, seen.other_ns]
+                .map(|ns| ns as f64);
+        Self {
+            locks_ns,
+            conditions_ns,
+            joins_ns,
+            left_ns: left + before_ns,
+            futex_ns: futex_ns - (locks_ns + conditions_ns + joins_ns).min(looked_at_ns),
+            sleep_ns,
+            events_ns,
+            io_ns,
+            child_ns,
+            other_ns,
+        }
+    }
+
+    /// Of a thread that was blocked for so long, for a part of it in recorded waits for locks: looks saw it on futexes and asleep.
+    #[cfg(test)]
+    pub(super) fn of_waits(locks_ns: f64, off_cpu_ns: f64, futex_ns: u64) -> Self {
+        let recorded = Recorded { locks_ns, ..Recorded::default() };
+        let sleep_ns = off_cpu_ns as u64 - futex_ns;
+        let task = TaskValues { futex_ns, sleep_ns, ..TaskValues::default() };
+        Self::of_thread(off_cpu_ns, 0.0, &recorded, Some(&task))
+    }
+
+    pub(super) fn add(&mut self, more: &Self) {
+        for (into, from) in [
+            (&mut self.locks_ns, more.locks_ns),
+            (&mut self.conditions_ns, more.conditions_ns),
+            (&mut self.joins_ns, more.joins_ns),
+            (&mut self.left_ns, more.left_ns),
+            (&mut self.futex_ns, more.futex_ns),
+            (&mut self.sleep_ns, more.sleep_ns),
+            (&mut self.events_ns, more.events_ns),
+            (&mut self.io_ns, more.io_ns),
+            (&mut self.child_ns, more.child_ns),
+            (&mut self.other_ns, more.other_ns),
+        ] {
+            *into += from;
+        }
+    }
+
+    /// The blocked time that this comes to.
+    fn blocked(&self) -> Blocked {
+        let futex_ns = self.futex_ns.max(0.0);
+        let all = futex_ns + self.sleep_ns + self.events_ns + self.io_ns + self.child_ns + self.other_ns;
+        let scale = if all > self.left_ns { self.left_ns / all } else { 1.0 };
+        Blocked {
+            locks_ns: self.locks_ns,
+            conditions_ns: self.conditions_ns,
+            joins_ns: self.joins_ns,
+            sleep_ns: self.sleep_ns * scale,
+            events_ns: self.events_ns * scale,
+            io_ns: self.io_ns * scale,
+            child_ns: self.child_ns * scale,
+            futex_ns: futex_ns * scale,
+            kernel_locks_ns: 0.0, // no look tells
+            other_ns: self.other_ns * scale,
+            unknown_ns: self.left_ns - all * scale,
+        }
+    }
+
+    /// The blocked time of several processes.
+    pub(super) fn of_processes<'s>(all: impl IntoIterator<Item = &'s Self>) -> Blocked {
+        let mut sum = Blocked::default();
+        all.into_iter().for_each(|process| sum.add(&process.blocked()));
+        sum
     }
 }
 
@@ -238,8 +309,8 @@ impl Recorded {
 pub(super) struct Threads {
     /// How long each lived, from its first touch of a lock, by the position of its record; ns.
     ages_ns: HashMap<u64, f64>,
-    /// What they were blocked in; `None` if nothing tells for any of them.
-    pub(super) blocked: Option<Blocked>,
+    /// What they were blocked in, by process; `None` if nothing tells for any of them.
+    pub(super) observed: Option<BTreeMap<u64, Observed>>,
     /// How long they were ready and had no core, ns; `None` likewise.
     pub(super) queued_ns: Option<f64>,
     /// The part of their time in which they waited for events, each weighed by its time on cores; `None` likewise.
@@ -275,20 +346,18 @@ impl Threads {
             profile.tasks.iter().map(|task| ((task.pid, task.tid), task)).collect();
         let mut accounted: BTreeSet<(u64, u64)> = BTreeSet::new();
         let mut ages_ns = HashMap::new();
-        let mut blocked = Blocked::default();
-        let (mut known, mut queued_ns) = (false, 0.0);
+        let mut observed: BTreeMap<u64, Observed> = BTreeMap::new();
+        let mut queued_ns = 0.0;
         let (mut events, mut sleep) = (Weighed::default(), Weighed::default());
-        let mut add =
-            |off_cpu_ns: f64, before_ns: f64, queued: u64, recorded: &Recorded, task: Option<&TaskValues>| {
-                known = true;
-                let of_thread = Blocked::of_thread(off_cpu_ns, before_ns, recorded, task);
-                blocked.add(&of_thread);
-                queued_ns += queued as f64;
-                if let Some(task) = task {
-                    events.add(task, of_thread.events_ns);
-                    sleep.add(task, of_thread.sleep_ns);
-                }
-            };
+        let mut add = |pid: u64, queued: u64, of_thread: Observed, task: Option<&TaskValues>| {
+            observed.entry(pid).or_default().add(&of_thread);
+            queued_ns += queued as f64;
+            if let Some(task) = task {
+                let blocked = of_thread.blocked();
+                events.add(task, blocked.events_ns);
+                sleep.add(task, blocked.sleep_ns);
+            }
+        };
         let mut unended = Vec::new();
         // A thread whose waits were watched beside its recorder has a record in both sections.
         let (watched, recorded): (Vec<_>, Vec<_>) = profile.sections.iter().partition(|s| s.is_watched());
@@ -317,7 +386,8 @@ impl Threads {
                     let (seen_off_cpu_ns, seen_queued_ns) = task
                         .map_or((0.0, 0), |task| (off_cpu_of_task(task).min(seen_in(task)), task.queued_ns));
                     let before_ns = (seen_off_cpu_ns - off_cpu_ns.max(0.0)).max(0.0);
-                    add(off_cpu_ns, before_ns, thread.queued_ns.max(seen_queued_ns), &waits, task);
+                    let of_thread = Observed::of_thread(off_cpu_ns, before_ns, &waits, task);
+                    add(who.0, thread.queued_ns.max(seen_queued_ns), of_thread, task);
                     accounted.insert(who);
                 } else {
                     unended.push((who, waits));
@@ -330,19 +400,18 @@ impl Threads {
         }
         count = count.saturating_add(beside.len() as u64);
         unended.extend(beside);
+        // Of the others nothing is recorded.
+        unended.extend(profile.tasks.iter().map(|task| ((task.pid, task.tid), Recorded::default())));
         for (who, waits) in unended {
             if let Some(task) = tasks.get(&who).filter(|_| accounted.insert(who)) {
-                add(off_cpu_of_task(task), 0.0, task.queued_ns, &waits, Some(task));
+                let of_thread = Observed::of_thread(off_cpu_of_task(task), 0.0, &waits, Some(task));
+                add(who.0, task.queued_ns, of_thread, Some(task));
             }
         }
-        for task in &profile.tasks {
-            if accounted.insert((task.pid, task.tid)) {
-                add(off_cpu_of_task(task), 0.0, task.queued_ns, &Recorded::default(), Some(task));
-            }
-        }
+        let known = !observed.is_empty();
         Self {
             ages_ns,
-            blocked: known.then_some(blocked),
+            observed: known.then_some(observed),
             queued_ns: known.then_some(queued_ns),
             events_share: events.share(),
             sleep_share: sleep.share(),
@@ -411,7 +480,7 @@ mod tests {
     fn joins_and_sleeps_are_no_blocking_that_was_missed() {
         let recorded = Recorded { locks_ns: 10.0, conditions_ns: 20.0, joins_ns: 30.0 };
         let task = TaskValues { futex_ns: 60, sleep_ns: 30, ..TaskValues::default() };
-        let blocked = Blocked::of_thread(100.0, 0.0, &recorded, Some(&task));
+        let blocked = Observed::of_thread(100.0, 0.0, &recorded, Some(&task)).blocked();
         assert_eq!((blocked.futex_ns, blocked.sleep_ns, blocked.unknown_ns), (0.0, 30.0, 10.0));
         let coverage = blocked.coverage();
         assert_eq!((coverage.seen_ns, coverage.off_cpu_ns, coverage.in_no_lock_ns), (30.0, 100.0, 60.0));
@@ -419,10 +488,29 @@ mod tests {
         assert_eq!(Blocked::default().coverage().ratio(), 1.0);
     }
 
+    /// Looks see one thread too often on futexes and another one too rarely: together they have seen what was recorded.
+    #[test]
+    fn what_looks_see_too_much_of_one_thread_they_see_too_little_of_another() {
+        let recorded = Recorded { locks_ns: 50.0, ..Recorded::default() };
+        let thread = |futex_ns| Observed::of_waits(recorded.locks_ns, 100.0, futex_ns);
+        let mut process = thread(60);
+        process.add(&thread(40));
+        let blocked = process.blocked();
+        assert_eq!((blocked.futex_ns, blocked.sleep_ns, blocked.unknown_ns), (0.0, 100.0, 0.0));
+        assert_eq!(blocked.coverage().ratio(), 1.0);
+        // What other processes were seen in too rarely does not hide what this one was in that is not recorded.
+        let blocked = Observed::of_processes(&[thread(60), thread(40)]);
+        assert_eq!(blocked.futex_ns, 10.0);
+        // Nor does what is recorded of a thread at which nobody looked.
+        let mut process = thread(60);
+        process.add(&Observed::of_thread(100.0, 0.0, &recorded, None));
+        assert_eq!((process.blocked().futex_ns, process.blocked().unknown_ns), (10.0, 50.0));
+    }
+
     #[test]
     fn sleep_in_the_kernels_locks_is_what_a_look_calls_something_else() {
         let task = TaskValues { io_ns: 20, other_ns: 30, sleep_ns: 40, ..TaskValues::default() };
-        let before = Blocked::of_thread(100.0, 0.0, &Recorded::default(), Some(&task));
+        let before = Observed::of_thread(100.0, 0.0, &Recorded::default(), Some(&task)).blocked();
         assert_eq!(before.coverage().ratio(), 0.0, "40 ns may have been waits for locks");
         for (asleep_ns, left) in [(25.0, [5.0, 10.0, 20.0]), (45.0, [0.0, 0.0, 15.0]), (500.0, [0.0; 3])] {
             let mut blocked = before;
@@ -437,7 +525,7 @@ mod tests {
         // Waits that spun for most of their 90 ns: only 10 ns of the recorded time was off the core.
         let recorded = Recorded { locks_ns: 90.0, ..Recorded::default() };
         let task = TaskValues { sleep_ns: 500, ..TaskValues::default() };
-        let blocked = Blocked::of_thread(10.0, 490.0, &recorded, Some(&task));
+        let blocked = Observed::of_thread(10.0, 490.0, &recorded, Some(&task)).blocked();
         assert_eq!((blocked.locks_ns, blocked.sleep_ns, blocked.unknown_ns), (10.0, 490.0, 0.0));
     }
 
@@ -463,7 +551,7 @@ mod tests {
         for (off_cpu_ns, recorded) in
             [(100.0, recorded), (100.0, Recorded::default()), (-5.0, Recorded::default())]
         {
-            let blocked = Blocked::of_thread(off_cpu_ns, 0.0, &recorded, Some(&task));
+            let blocked = Observed::of_thread(off_cpu_ns, 0.0, &recorded, Some(&task)).blocked();
             let parts = blocked.parts().map(|(_, ns)| ns);
             assert!(parts.iter().all(|&ns| (-1e-9..=100.0).contains(&ns)), "{blocked:?}");
             assert!((parts.iter().sum::<f64>() - off_cpu_ns.max(0.0)).abs() < 1e-9, "{blocked:?}");

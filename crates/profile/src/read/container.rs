@@ -279,8 +279,7 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
     let of_kernel = sections.iter().find(|(_, (_, begun))| begun.watched).map(|(&number, _)| number);
     let kernel = of_kernel.and_then(|number| sections.remove(&number)).map(|(_, begun)| begun.kernel);
     let finish = |(mut section, Begun { mappings, .. }): (Section, Begun)| {
-        // The latest look counts first.
-        section.mappings = Mappings::new(mappings.into_iter().rev().flatten().collect());
+        section.mappings = Mappings::of_looks(mappings);
         let is_watched = section.is_watched();
         for pair in &mut section.pairs {
             // Cleared here; until then the word says where the pair lies.
@@ -347,9 +346,7 @@ fn inherit_mappings(sections: &mut [Section], mut space: usize) {
 }
 
 fn inherit(child: &mut Section, from: &Section) {
-    let mut list = std::mem::take(&mut child.mappings).into_list();
-    list.extend(from.mappings.list().iter().cloned());
-    child.mappings = Mappings::new(list);
+    child.mappings = std::mem::take(&mut child.mappings).and_inherited(&from.mappings);
     for (start, id) in &from.build_ids {
         child.build_ids.entry(*start).or_insert_with(|| id.clone());
     }

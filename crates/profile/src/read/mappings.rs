@@ -1,6 +1,6 @@
 //! The files that a process had mapped, by address.
 
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 use std::sync::Arc;
 
 /// A mapped stretch of a file.
@@ -12,8 +12,28 @@ pub struct Mapping {
     pub end: u64,
     /// Where in the file the stretch starts, bytes.
     pub offset: u64,
+    /// Whether there is code in it.
+    pub executable: bool,
+    /// The number of the file in its file system: another file of the path has another one.
+    pub inode: u64,
     /// The file.
     pub path: Arc<str>,
+}
+
+impl Mapping {
+    /// What tells its file from others.
+    fn file(&self) -> (&str, u64) {
+        (self.path.strip_suffix(" (deleted)").unwrap_or(&self.path), self.inode)
+    }
+}
+
+/// Addresses at which several files were mapped one after another, at least one of them with code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reused {
+    start: u64,
+    end: u64,
+    /// Their paths, each once.
+    pub(super) files: BTreeSet<Arc<str>>,
 }
 
 /// Mappings, of which a later look at the same addresses counts before an earlier one.
@@ -27,9 +47,44 @@ pub struct Mappings {
     by_end: Vec<u32>,
     /// Where a file's start is mapped, in order.
     starts: HashMap<Arc<str>, Vec<u64>>,
+    /// In order; they do not overlap.
+    reused: Vec<Reused>,
 }
 
 impl Mappings {
+    /// The mappings of these looks, the last of which counts most.
+    pub(super) fn of_looks(looks: Vec<Vec<Mapping>>) -> Self {
+        let reused = reused(&looks);
+        Self { reused, ..Self::new(looks.into_iter().rev().flatten().collect()) }
+    }
+
+    /// These, and behind them those of a process that had its memory before.
+    pub(super) fn and_inherited(self, from: &Self) -> Self {
+        let Self { mut list, mut reused, .. } = self;
+        list.extend(from.list.iter().cloned());
+        for more in &from.reused {
+            let (before, after) = (
+                reused.partition_point(|known| known.end <= more.start),
+                reused.partition_point(|known| known.start < more.end),
+            );
+            if before == after {
+                reused.insert(before, more.clone());
+            }
+        }
+        Self { reused, ..Self::new(list) }
+    }
+
+    /// Where several files were, in order.
+    pub(super) fn reused(&self) -> &[Reused] {
+        &self.reused
+    }
+
+    /// Whether several files were at an address, so that it does not tell which one is meant.
+    pub(super) fn is_reused(&self, address: u64) -> bool {
+        let after = self.reused.partition_point(|reused| reused.start <= address);
+        self.reused[..after].last().is_some_and(|reused| address < reused.end)
+    }
+
     /// The mappings with those first that count most.
     pub(super) fn new(list: Vec<Mapping>) -> Self {
         let mut starts: HashMap<Arc<str>, Vec<u64>> = HashMap::new();
@@ -39,7 +94,7 @@ impl Mappings {
         starts.values_mut().for_each(|starts| starts.sort_unstable());
         let mut by_end: Vec<u32> = (0..list.len() as u32).collect();
         by_end.sort_by_key(|&index| list[index as usize].end);
-        Self { stretches: stretches(&list), by_end, starts, list }
+        Self { stretches: stretches(&list), by_end, starts, reused: Vec::new(), list }
     }
 
     /// How many there are.
@@ -50,11 +105,6 @@ impl Mappings {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
-    }
-
-    /// In order of importance.
-    pub(super) fn into_list(self) -> Vec<Mapping> {
-        self.list
     }
 
     /// In order of importance.
@@ -80,6 +130,30 @@ impl Mappings {
         let starts = self.starts.get(path)?;
         starts[..starts.partition_point(|&start| start <= address)].last().copied()
     }
+}
+
+/// Goes through the files of all looks in the order of their addresses. What of them overlaps, each with the next one, is one place.
+fn reused(looks: &[Vec<Mapping>]) -> Vec<Reused> {
+    let is_next = |a: &Mapping, b: &Mapping| a.file() == b.file() && a.end == b.start;
+    let mut files: Vec<&[Mapping]> = looks.iter().flat_map(|look| look.chunk_by(is_next)).collect();
+    files.sort_by_key(|parts| parts[0].start);
+    let end_of = |parts: &[Mapping]| parts.last().map_or(0, |last| last.end);
+    let mut found = Vec::new();
+    let mut rest = files.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let mut end = end_of(first);
+        let mut place = vec![first];
+        while let Some(next) = rest.next_if(|next| next[0].start < end) {
+            end = end.max(end_of(next));
+            place.push(next);
+        }
+        let has_code = place.iter().flat_map(|parts| *parts).any(|mapping| mapping.executable);
+        if has_code && place.iter().any(|parts| parts[0].file() != first[0].file()) {
+            let files = place.iter().map(|parts| Arc::clone(&parts[0].path)).collect();
+            found.push(Reused { start: first[0].start, end, files });
+        }
+    }
+    found
 }
 
 /// Goes through the addresses from below, and keeps the mappings that an address lies in, the one that counts on top.
@@ -150,13 +224,15 @@ impl Paths {
         let mut fields = line.splitn(6, ' ');
         let (start, end) = fields.next()?.split_once('-')?;
         let hexadecimal = |digits| u64::from_str_radix(digits, 16).ok();
-        let offset = hexadecimal(fields.nth(1)?)?;
+        let (access, offset) = (fields.next()?, hexadecimal(fields.next()?)?);
         let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
-        let path = fields.nth(2)?.trim_start();
+        let (inode, path) = (fields.nth(1)?, fields.next()?.trim_start());
         (start < end && path.len() <= LONGEST_PATH).then(|| Mapping {
             start,
             end,
             offset,
+            executable: access.contains('x'),
+            inode: inode.parse().unwrap_or(0),
             path: self.keep(path),
         })
     }
@@ -173,9 +249,43 @@ mod tests {
             start,
             end,
             offset: i as u64,
+            executable: false,
+            inode: 1,
             path: Arc::clone(&path),
         };
         Mappings::new(list.iter().enumerate().map(mapping).collect())
+    }
+
+    fn looks(looks: &[&str]) -> Mappings {
+        let (mut paths, mut space) = (Paths::default(), 100);
+        Mappings::of_looks(
+            looks.iter().map(|look| paths.parse_mappings(look.as_bytes(), &mut space)).collect(),
+        )
+    }
+
+    #[test]
+    fn where_several_files_were_an_address_tells_none() {
+        let first = "1000-2000 r-xp 00000000 08:01 1 /a.so\n2000-3000 rw-p 00001000 08:01 1 /a.so";
+        let other = "1000-1800 r--p 00000000 08:01 2 /b.so\n1800-3800 r-xp 00000800 08:01 2 /b.so";
+        let at =
+            |mappings: &Mappings| [0xfff, 0x1000, 0x2fff, 0x37ff, 0x3800].map(|at| mappings.is_reused(at));
+        assert_eq!(at(&looks(&[first, first])), [false; 5], "it was looked at twice");
+        assert_eq!(at(&looks(&[first, other, first])), [false, true, true, true, false]);
+        let replaced = first.replace("08:01 1", "08:01 3");
+        assert_eq!(
+            at(&looks(&[first, &replaced])),
+            [false, true, true, false, false],
+            "a file of the same name"
+        );
+        assert_eq!(at(&looks(&[first, &first.replace("a.so", "a.so (deleted)")])), [false; 5]);
+        let data = "1000-2000 r--p 00000000 08:01 4 /data";
+        assert_eq!(at(&looks(&[data, &data.replace("data", "more")])), [false; 5], "no code");
+        assert_eq!(at(&looks(&[data, other])), [false, true, true, true, false]);
+        let mixed = looks(&[first, other]);
+        let names: Vec<_> = mixed.reused()[0].files.iter().map(|path| &**path).collect();
+        assert_eq!(names, ["/a.so", "/b.so"]);
+        assert_eq!(at(&looks(&[data]).and_inherited(&mixed)), at(&mixed));
+        assert_eq!(looks(&[first, other]).and_inherited(&mixed).reused().len(), 1);
     }
 
     proptest! {

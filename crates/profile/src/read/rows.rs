@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Profile;
 use super::at_end::{Ends, UnendedOf};
-use super::blocked::Threads;
+use super::blocked::{Observed, Threads};
 use super::call_sites::{Callers, TakenBy};
 use super::container::{LockRecord, PairRecord, Section};
 use super::debug_info::Contents;
@@ -370,13 +370,14 @@ fn holders(section: &Section, number: u32) -> Vec<LockHolder> {
 
 fn relate_to_operation(row: &mut LockRow, header: &TableHeader) {
     let waits_ns = row.waited_ns() + row.exclusive.condition_ns;
-    // Held times are estimates where they are sampled; and who holds several merged locks at a time counts more than once.
-    row.threads_ns = (row.threads_ns - waits_ns).max(row.held_ns());
+    row.threads_ns -= waits_ns;
     relate(row, header);
 }
 
 /// The same where the threads' time is without their waits.
 pub(super) fn relate(row: &mut LockRow, header: &TableHeader) {
+    // Held times are estimates where they are sampled; and who holds several merged locks at a time counts more than once.
+    row.threads_ns = row.threads_ns.max(row.held_ns());
     let operations = header.operations.map_or(header.elapsed_ns / 1e9, |n| n as f64);
     let acquisitions = row.acquisitions() as f64;
     if row.exclusive.waits_only {
@@ -405,6 +406,7 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         lost_events: sum(|p| p.lost_events),
         without_callers: sum(|p| p.without_callers),
     });
+    let blocked = threads.observed.as_ref().map(|observed| Observed::of_processes(observed.values()));
     let seconds = elapsed_ns / 1e9;
     let operation_ns = match operations {
         Some(n) => net_cpu_ns / n as f64,
@@ -416,9 +418,10 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         profiles: 1,
         recording: profile.header.identity,
         command: profile.sections.first().map(Section::arguments).unwrap_or_default(),
-        processes: images(profile).count() as u64,
+        processes: processes(profile),
         threads: threads.count,
         cores: run.cores,
+        finished: profile.run.is_some(),
         started_realtime_ns: profile.header.started_realtime_ns,
         elapsed_ns,
         cpu_ns,
@@ -426,9 +429,10 @@ fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads:
         concurrency: 0.0,
         ran_together: true,
         stolen_ns: run.stolen_ns as f64,
-        coverage: threads.blocked.map(|blocked| blocked.coverage()),
-        blocked: threads.blocked,
-        unseen: threads.blocked.unwrap_or_default().unseen(),
+        coverage: blocked.map(|blocked| blocked.coverage()),
+        blocked,
+        unseen: blocked.unwrap_or_default().unseen(),
+        observed: threads.observed.clone().unwrap_or_default(),
         queued_ns: threads.queued_ns,
         events_share: threads.events_share,
         sleep_share: threads.sleep_share,
@@ -474,6 +478,22 @@ fn image_numbers(profile: &Profile) -> HashMap<u64, u64> {
 fn images(profile: &Profile) -> impl Iterator<Item = &Section> {
     let all_are_watched = profile.is_attached();
     profile.sections.iter().filter(move |section| all_are_watched || !section.is_watched())
+}
+
+/// How many processes recorded. An image that another one has replaced tells no end.
+fn processes(profile: &Profile) -> u64 {
+    let of_all = profile.header.clock_last_ticks;
+    let mut present: HashSet<u64> = HashSet::new();
+    let mut count = 0;
+    for section in images(profile) {
+        let process = &section.process;
+        count += u64::from(!present.remove(&process.pid));
+        // In a profile of an interval the end of all that have told none is the interval's.
+        if [0, of_all].contains(&process.clock_last_ticks) {
+            present.insert(process.pid);
+        }
+    }
+    count
 }
 
 fn elapsed_of(header: &HeaderValues) -> f64 {

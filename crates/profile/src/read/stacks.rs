@@ -124,7 +124,7 @@ impl<'p> Stacks<'p> {
     }
 
     fn module(&mut self, section: &Section, address: u64) -> Option<Arc<Module>> {
-        let mapping = section.mappings.at(address)?;
+        let mapping = section.mappings.at(address).filter(|_| !section.mappings.is_reused(address))?;
         let module = self
             .modules
             .entry((section.number, mapping.start))

@@ -85,6 +85,8 @@ struct Located<'m> {
     address: u64,
     /// The file was read, and is the one that was running.
     known: bool,
+    /// Other files were at this address, too: it may be none of this one's.
+    reused: bool,
 }
 
 const PAGE: u64 = crate::format::PAGE;
@@ -96,9 +98,12 @@ impl<'f> Symbols<'f> {
     }
 
     /// The name of the variable that an address lies in, as `symbol+0xoffset` or `file+0xaddress`; `None` if it lies in
-    /// no file: on the heap or a stack.
+    /// no file: on the heap or a stack. Where several files were, the address itself.
     pub(super) fn variable(&mut self, section: &Section, address: u64) -> Option<String> {
         let place = self.locate(section, address)?;
+        if place.reused {
+            return Some(format!("{address:#x}"));
+        }
         let plain = file_and_number(place.path, place.address);
         if !place.known {
             return Some(plain);
@@ -142,9 +147,9 @@ impl<'f> Symbols<'f> {
         Some((short_name(&symbol.name), is_wrapper(symbol.name.as_bytes())))
     }
 
-    /// The call that returns to an address; `None` for code of no file.
+    /// The call that returns to an address; `None` for code of no file, and where several files were.
     pub(super) fn call_site(&mut self, section: &Section, return_address: u64) -> Option<CallSite> {
-        let place = self.locate(section, return_address.wrapping_sub(1))?;
+        let place = self.locate(section, return_address.wrapping_sub(1)).filter(|place| !place.reused)?;
         let module = self.modules.get(place.path).and_then(Option::as_deref);
         let symbol = module.filter(|_| place.known).and_then(|module| covering(&module.code, place.address));
         Some(CallSite {
@@ -155,11 +160,14 @@ impl<'f> Symbols<'f> {
     }
 
     fn look_up(&mut self, section: &Section, address: u64) -> Vec<Function> {
+        let without_file =
+            |name| vec![Function { name, wrapper: false, source: None, file: String::new(), nameless: true }];
         let Some(place) = self.locate(section, address) else {
-            let name = "code of no file".to_owned(); // generated while the program ran
-            let file = String::new();
-            return vec![Function { name, wrapper: false, source: None, file, nameless: true }];
+            return without_file("code of no file".to_owned()); // generated while the program ran
         };
+        if place.reused {
+            return without_file(format!("code at {address:#x}"));
+        }
         let file = printable_up_to(LONGEST_FILE, base_name(place.path));
         let plain = Function {
             name: file_and_number(place.path, place.address),
@@ -187,17 +195,19 @@ impl<'f> Symbols<'f> {
         let inside = section.mappings.at(address);
         // Zero-initialised variables lie behind the file's last mapping.
         let mapping = inside.or_else(|| section.mappings.before(address))?;
+        let reused = section.mappings.is_reused(if inside.is_some() { address } else { mapping.end - 1 });
         if let Some(module) = self.module(&mapping.path) {
             let own = module.address_of(mapping, address);
             if let Some(own) = own {
-                let known = module.is_what_ran(section, mapping);
-                return Some(Located { path: &mapping.path, address: own, known });
+                let known = !reused && module.is_what_ran(section, mapping);
+                return Some(Located { path: &mapping.path, address: own, known, reused });
             }
         }
         inside.map(|m| Located {
             path: &m.path,
             address: (address - m.start).saturating_add(m.offset),
             known: false,
+            reused,
         })
     }
 

@@ -1,6 +1,7 @@
 //! The lock table: what a profile says about each lock, in nanoseconds. Here are its types; [`super::rows`] makes it.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pthread::object::ObjectKind;
@@ -8,7 +9,7 @@ use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
 
 use super::at_end::{AtEnd, Unended};
-use super::blocked::{Blocked, Coverage, Unseen};
+use super::blocked::{Blocked, Coverage, Observed, Unseen};
 use super::gil::Gil;
 use super::kernel::KernelTable;
 use super::stacks::{Call, Module};
@@ -118,12 +119,15 @@ pub struct TableHeader {
     pub recording: u64,
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// Process images that recorded.
+    /// Processes that recorded; one that executed several programs is one.
     pub processes: u64,
     /// Threads that touched a lock.
     pub threads: u64,
     /// Cores that the program might use; 0 if unknown.
     pub cores: u64,
+    /// Whether the recording has ended, and not with a launcher that was killed.
+    #[serde(skip)]
+    pub finished: bool,
     /// When the file was made, ns since 1970.
     pub started_realtime_ns: u64,
     /// From start to end, ns.
@@ -143,6 +147,9 @@ pub struct TableHeader {
     pub coverage: Option<Coverage>,
     /// What threads were blocked in; `None` if the profile cannot tell.
     pub blocked: Option<Blocked>,
+    /// What `blocked` is made of, by process.
+    #[serde(skip)]
+    pub observed: BTreeMap<u64, Observed>,
     /// What the blocked time was in that was not recorded.
     pub unseen: Unseen,
     /// Time that threads were ready to run and had no core, ns; `None` if the profile cannot tell.

@@ -50,7 +50,7 @@ pub struct LockSite {
     pub whole: bool,
 }
 
-/// A wait for a lock. Times are ns from the beginning of the recording.
+/// A wait for a lock. Times are ns from when the first process began to record.
 #[derive(Clone, Debug)]
 pub struct SingleWait {
     /// Who waited.
@@ -147,14 +147,16 @@ struct Clock {
 impl Clock {
     fn of(profile: &Profile) -> Self {
         let ends = profile.sections.iter().map(|section| section.process.clock_last_ticks);
+        // The file is made before the program is started.
+        let starts = profile.sections.iter().map(|section| section.process.clock_first_ticks);
         Self {
-            first: profile.header.clock_first_ticks,
+            first: starts.min().unwrap_or(0).max(profile.header.clock_first_ticks),
             last: ends.fold(profile.header.clock_last_ticks, u64::max),
             ns_per_tick: profile.ns_per_tick(),
         }
     }
 
-    /// Ns from the beginning of the recording; `None` for what is not within it.
+    /// Ns from when the first process began to record; `None` for what is not within the recording.
     fn ns(&self, ticks: u64) -> Option<u64> {
         let ns = (self.first..=self.last).contains(&ticks).then_some(ticks)?.saturating_sub(self.first)
             as f64

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
-use super::blocked::Blocked;
+use super::blocked::{Blocked, Observed};
 use super::gil::Gil;
 use super::rows::relate;
 use super::striped::{Striped, holders};
@@ -53,11 +53,12 @@ impl LockTable {
     pub fn together(tables: &[(String, Self)]) -> Option<Self> {
         let (_, first) = tables.first()?;
         let mut header = headers(tables);
+        let intervals = intervals(tables);
         let named = NamedBySite::among(tables.iter().flat_map(|(_, table)| &table.rows));
         let mut rows_of: BTreeMap<Same<'_>, Vec<Part<'_>>> = BTreeMap::new();
-        for (of, (_, table)) in recordings(tables).zip(tables) {
+        for (interval, (_, table)) in intervals.iter().zip(tables) {
             for row in &table.rows {
-                rows_of.entry(named.same(row)).or_default().push(Part { of, row });
+                rows_of.entry(named.same(row)).or_default().push(Part { interval, row });
             }
         }
         let several = header.processes > 1;
@@ -66,10 +67,10 @@ impl LockTable {
         for (number, (same, of)) in (1..MERGED).zip(rows_of) {
             let number = if same.4 { MERGED } else { number };
             let id = LockId { section: rows.len() as u64 + 1, number };
-            rows.push(LockRow { name: same.2.clone().into_owned(), ..sum(&of, id, several) });
+            rows.push(LockRow { name: same.2.clone().into_owned(), ..sum(&of, &intervals, id, several) });
             ids.insert(same, id);
         }
-        let mut striped = stripes(tables, &named, &ids, several);
+        let mut striped = stripes(tables, &intervals, &named, &ids, several);
         for row in rows.iter_mut().chain(striped.iter_mut().map(|striped| &mut striped.row)) {
             relate(row, &header);
         }
@@ -97,11 +98,89 @@ fn recordings(tables: &[(String, LockTable)]) -> impl Iterator<Item = Recording>
     })
 }
 
-/// A lock's row of a recording.
+/// The time that a profile tells of.
+struct Interval {
+    of: Recording,
+    elapsed_ns: f64,
+    /// What comes next of the recording is among the profiles, too: a wait that is not over at the end goes on there.
+    goes_on: bool,
+    /// By process, its images with which something was done.
+    images: HashMap<u64, BTreeSet<u64>>,
+}
+
+impl Interval {
+    /// Whether a process image was there, even if nothing was done with its locks.
+    fn has(&self, image: (u64, u64)) -> bool {
+        self.images.get(&image.0).is_some_and(|images| images.is_empty() || images.contains(&image.1))
+    }
+}
+
+/// Part of an interval by which the clocks may differ.
+const CLOCKS: f64 = 0.02;
+
+/// The times of the profiles, in their order.
+fn intervals(tables: &[(String, LockTable)]) -> Vec<Interval> {
+    let mut starts: BTreeMap<Recording, Vec<u64>> = BTreeMap::new();
+    for (of, (_, table)) in recordings(tables).zip(tables) {
+        starts.entry(of).or_default().push(table.header.started_realtime_ns);
+    }
+    let interval = |(of, (_, table)): (Recording, &(String, LockTable))| {
+        let header = &table.header;
+        let follows = |start: &u64| {
+            let length_ns = start.saturating_sub(header.started_realtime_ns) as f64;
+            header.elapsed_ns > 0.0 && (length_ns / header.elapsed_ns - 1.0).abs() <= CLOCKS
+        };
+        let mut images: HashMap<u64, BTreeSet<u64>> =
+            header.observed.keys().map(|&pid| (pid, BTreeSet::new())).collect();
+        for row in &table.rows {
+            let of_process = images.entry(row.pid).or_default();
+            // Those that are watched from outside have a section beside their recorder's.
+            of_process.extend((!row.exclusive.waits_only).then_some(row.id.section));
+        }
+        Interval { of, elapsed_ns: header.elapsed_ns, goes_on: starts[&of].iter().any(follows), images }
+    };
+    recordings(tables).zip(tables).map(interval).collect()
+}
+
+/// A lock's row of a profile.
 #[derive(Clone, Copy)]
 struct Part<'t> {
-    of: Recording,
+    interval: &'t Interval,
     row: &'t LockRow,
+}
+
+impl Part<'_> {
+    /// The process image in its recording.
+    fn image(&self) -> (Recording, u64) {
+        (self.interval.of, self.row.id.section)
+    }
+
+    /// What was done with the lock, without the waits that another part has: those go on there.
+    fn usage(&self, of: fn(&LockRow) -> &Usage) -> Usage {
+        let mut usage = of(self.row).on_grid();
+        if self.interval.goes_on {
+            usage.unended.waits = 0;
+        }
+        usage
+    }
+}
+
+/// Time of a lock's threads in intervals of their recordings in which nothing was done with it, ns: as many of them as in the others.
+fn unused_ns(parts: &[Part<'_>], intervals: &[Interval]) -> f64 {
+    let mut used: HashMap<(Recording, u64), (u64, f64, f64)> = HashMap::new();
+    for part in parts {
+        let row = part.row;
+        let (pid, threads_ns, used_ns) = used.entry(part.image()).or_default();
+        *pid = row.pid;
+        *threads_ns += row.threads_ns + row.waited_ns() + row.condition_ns();
+        *used_ns += part.interval.elapsed_ns;
+    }
+    let unused = |((of, section), (pid, threads_ns, used_ns)): ((Recording, u64), (u64, f64, f64))| {
+        let there = intervals.iter().filter(|interval| interval.of == of && interval.has((pid, section)));
+        let unused_ns = there.map(|interval| interval.elapsed_ns).sum::<f64>() - used_ns;
+        if used_ns > 0.0 { unused_ns.max(0.0) * threads_ns / used_ns } else { 0.0 }
+    };
+    used.into_iter().map(unused).sum()
 }
 
 /// Adds up what recordings have, of which profiles of the same one tell in turn.
@@ -115,23 +194,22 @@ fn sum_of_recordings<K: Eq + Hash>(of: impl Iterator<Item = (K, u64)>) -> u64 {
 }
 
 /// One lock's rows in several processes, none of which it is named by.
-fn sum(parts: &[Part<'_>], id: LockId, several: bool) -> LockRow {
+fn sum(parts: &[Part<'_>], intervals: &[Interval], id: LockId, several: bool) -> LockRow {
     let rows = || parts.iter().map(|part| part.row);
     let worst = rows().min_by(|a, b| a.cmp_cost(b)).expect("a lock has a row");
     let usage = |of: fn(&LockRow) -> &Usage| {
-        let all: Vec<_> = rows().map(|row| of(row).on_grid()).collect();
+        let all: Vec<_> = parts.iter().map(|part| part.usage(of)).collect();
         Usage::sum(all.iter())
     };
     // A process is one section of a recording.
-    let count = |of: fn(&LockRow) -> u64| {
-        sum_of_recordings(parts.iter().map(|part| ((part.of, part.row.id.section), of(part.row))))
-    };
+    let count =
+        |of: fn(&LockRow) -> u64| sum_of_recordings(parts.iter().map(|part| (part.image(), of(part.row))));
     LockRow {
         id,
         pid: if several { 0 } else { worst.pid },
         generations: count(|row| row.generations),
         threads: count(|row| row.threads),
-        threads_ns: rows().map(|row| row.threads_ns).sum(),
+        threads_ns: rows().map(|row| row.threads_ns).sum::<f64>() + unused_ns(parts, intervals),
         exclusive: usage(|row| &row.exclusive),
         shared: usage(|row| &row.shared),
         holders: holders(rows()),
@@ -144,16 +222,17 @@ fn sum(parts: &[Part<'_>], id: LockId, several: bool) -> LockRow {
 /// Striped locks of one name are the same stripe.
 fn stripes<'r>(
     tables: &'r [(String, LockTable)],
+    intervals: &'r [Interval],
     named: &NamedBySite<'r>,
     ids: &HashMap<Same<'r>, LockId>,
     several: bool,
 ) -> Vec<Striped> {
     let mut stripes: BTreeMap<Same<'_>, (Vec<Part<'_>>, Vec<LockId>)> = BTreeMap::new();
-    for (of, (_, table)) in recordings(tables).zip(tables) {
+    for (interval, (_, table)) in intervals.iter().zip(tables) {
         let by_id: HashMap<LockId, &LockRow> = table.rows.iter().map(|row| (row.id, row)).collect();
         for stripe in &table.striped {
             let (rows, members) = stripes.entry(same(&stripe.row)).or_default();
-            rows.push(Part { of, row: &stripe.row });
+            rows.push(Part { interval, row: &stripe.row });
             let known = stripe.members.iter().filter_map(|member| by_id.get(member));
             members.extend(known.filter_map(|row| ids.get(&named.same(row)).copied()));
         }
@@ -162,9 +241,40 @@ fn stripes<'r>(
         members.sort_unstable();
         members.dedup();
         let locks = members.len() as u64;
-        Striped { row: sum(&rows, rows[0].row.id, several), members, locks }
+        Striped { row: sum(&rows, intervals, rows[0].row.id, several), members, locks }
     };
     stripes.into_values().map(fold).collect()
+}
+
+/// One pair in how many has times, of those of all profiles together.
+fn sample_period(tables: &[(String, LockTable)]) -> u64 {
+    let periods = || tables.iter().map(|(_, table)| table.header.sample_period.max(1));
+    let (mut pairs, mut timed) = (0.0, 0.0);
+    for ((_, table), period) in tables.iter().zip(periods()) {
+        let acquisitions = table.rows.iter().map(|row| row.acquisitions() as f64).sum::<f64>();
+        pairs += acquisitions;
+        timed += acquisitions / period as f64;
+    }
+    let (least, most) = (periods().min().unwrap_or(1), periods().max().unwrap_or(1));
+    let mean = if timed > 0.0 { (pairs / timed).round() as u64 } else { most };
+    // One in one would be every pair.
+    mean.clamp(if least < most { least.max(2) } else { least }, most)
+}
+
+/// What threads were blocked in; `None` if that is not known of all profiles. What intervals of a recording say of a process is added up
+/// before it is judged.
+fn blocked(tables: &[(String, LockTable)]) -> Option<Blocked> {
+    let mut by_process: BTreeMap<(Recording, u64), Observed> = BTreeMap::new();
+    let mut asleep_in_kernel_locks_ns = 0.0;
+    for (of, (_, table)) in recordings(tables).zip(tables) {
+        asleep_in_kernel_locks_ns += table.header.blocked?.kernel_locks_ns;
+        for (&pid, observed) in &table.header.observed {
+            by_process.entry((of, pid)).or_default().add(observed);
+        }
+    }
+    let mut sum = Observed::of_processes(by_process.values());
+    sum.asleep_in_kernel_locks(asleep_in_kernel_locks_ns);
+    Some(sum)
 }
 
 /// What the profiles say of the runs as a whole.
@@ -179,11 +289,7 @@ fn headers(tables: &[(String, LockTable)]) -> TableHeader {
     let known = |of: fn(&TableHeader) -> Option<f64>| headers().map(of).sum::<Option<f64>>();
     let (elapsed_ns, cpu_ns) = (time(|header| header.elapsed_ns), time(|header| header.cpu_ns));
     let operations = headers().map(|header| header.operations).sum::<Option<u64>>();
-    let blocked = headers().map(|header| header.blocked).collect::<Option<Vec<_>>>().map(|all| {
-        let mut sum = Blocked::default();
-        all.iter().for_each(|blocked| sum.add(blocked));
-        sum
-    });
+    let blocked = blocked(tables);
     let mut own_cost =
         headers().map(|header| header.own_cost).max_by(|a, b| a.total_ns.total_cmp(&b.total_ns));
     if let Some(cost) = &mut own_cost {
@@ -211,6 +317,7 @@ fn headers(tables: &[(String, LockTable)]) -> TableHeader {
         processes: count_each(|header| header.processes),
         threads: count_each(|header| header.threads),
         cores: headers().map(|header| header.cores).max().unwrap_or_default(),
+        finished: headers().all(|header| header.finished),
         started_realtime_ns: headers().map(|header| header.started_realtime_ns).min().unwrap_or_default(),
         elapsed_ns,
         cpu_ns,
@@ -221,12 +328,13 @@ fn headers(tables: &[(String, LockTable)]) -> TableHeader {
         coverage: blocked.map(|blocked| blocked.coverage()),
         blocked,
         unseen: blocked.unwrap_or_default().unseen(),
+        observed: BTreeMap::new(),
         queued_ns: known(|header| header.queued_ns),
         events_share: weighed(|header| header.events_share),
         sleep_share: weighed(|header| header.sleep_share),
         operations,
         operation_ns: if each > 0.0 { net_ns / each } else { 0.0 },
-        sample_period: headers().map(|header| header.sample_period).max().unwrap_or(1),
+        sample_period: sample_period(tables),
         own_cost,
         dropped: count(|header| header.dropped),
         merged_pairs: count(|header| header.merged_pairs),
@@ -254,10 +362,13 @@ fn notes(tables: &[(String, LockTable)], sum: &TableHeader) -> Vec<String> {
         let commands = headers().map(|header| &header.command).collect::<BTreeSet<_>>().len();
         notes.push(format!("these are profiles of {commands} command lines, of which the first is shown"));
     }
-    if headers().any(|header| header.sample_period != sum.sample_period) {
-        notes.push(
-            "some profiles were sampled more often than others, and count for more in mean times".into(),
-        );
+    let period = || headers().map(|header| header.sample_period.max(1));
+    if let (Some(least), Some(most)) = (period().min(), period().max())
+        && least < most
+    {
+        notes.push(format!(
+            "some profiles were sampled more often than others, from one pair in {least} to one in {most}, and count for more in mean times"
+        ));
     }
     if tables.iter().any(|(_, table)| table.kernel.is_some()) {
         notes.push("the kernel's locks are not added up: `contend report` shows those of one profile".into());
@@ -279,8 +390,6 @@ fn notes(tables: &[(String, LockTable)], sum: &TableHeader) -> Vec<String> {
 
 /// Profiles of one recording that tell of the same time, if there are any.
 fn told_twice(tables: &[(String, LockTable)]) -> Option<String> {
-    /// Part of an interval by which the clocks may differ.
-    const CLOCKS: f64 = 0.02;
     let mut known: Vec<_> =
         recordings(tables).zip(tables).filter(|(of, _)| matches!(of, Recording::Known(_))).collect();
     known.sort_by_key(|(of, (_, table))| (*of, table.header.started_realtime_ns));
@@ -379,6 +488,111 @@ mod tests {
         assert_eq!(sum.striped[0].row.threads, 2);
     }
 
+    /// Looks see the threads of one interval on futexes too often, and those of the next too rarely.
+    #[test]
+    fn looks_and_recorded_waits_of_intervals_are_added_up_before_they_are_compared() {
+        let interval = |futex_ns, recording| {
+            let mut table = table("TABLE", 1, 50.0);
+            let process = Observed::of_waits(50.0, 100.0, futex_ns);
+            table.header.recording = recording;
+            table.header.blocked = Some(Observed::of_processes([&process]));
+            table.header.observed.insert(1, process);
+            table
+        };
+        let missed_ns = |tables: [LockTable; 2]| {
+            let blocked = LockTable::together(&named(tables)).and_then(|sum| sum.header.blocked);
+            blocked.expect("known of both").futex_ns
+        };
+        assert_eq!(missed_ns([interval(60, 77), interval(40, 77)]), 0.0);
+        assert_eq!(missed_ns([interval(60, 77), interval(40, 78)]), 10.0, "of two processes");
+        assert_eq!(missed_ns([interval(60, 77), interval(60, 77)]), 20.0);
+    }
+
+    /// An interval of a second that begins at this one, of the same recording as the others.
+    fn interval(start_s: u64, row: Option<LockRow>) -> LockTable {
+        let mut table = table("TABLE", 100, 50.0);
+        (table.header.recording, table.header.started_realtime_ns) = (77, start_s * 1_000_000_000);
+        table.header.observed.insert(1, Observed::default());
+        table.rows = row.into_iter().collect();
+        table
+    }
+
+    fn held(acquisitions: u64, held_ns: f64, threads_ns: f64) -> LockRow {
+        let hold = Times { count: 1, total_ns: held_ns / acquisitions as f64, ..Times::default() };
+        let exclusive = Usage { acquisitions, hold_same: hold, ..Usage::default() };
+        LockRow { threads_ns, exclusive, ..table("TABLE", 1, 0.0).rows[0].clone() }
+    }
+
+    #[test]
+    fn intervals_without_a_use_of_the_lock_are_time_of_its_threads_too() {
+        let used = || interval(0, Some(held(10, 5e8, 1e9)));
+        let unused = |start_s| interval(start_s, None);
+        let share = |tables: Vec<LockTable>| {
+            LockTable::together(&named(tables)).expect("intervals").rows[0].share.expect("holds were timed")
+        };
+        assert_eq!(share(vec![used()]), 0.5);
+        assert_eq!(share(vec![used(), unused(1), unused(2), unused(3)]), 0.125);
+        let mut of_others = unused(1);
+        of_others.header.observed.clear();
+        assert_eq!(share(vec![used(), of_others]), 0.5, "the process had ended");
+        let mut of_next_image = interval(1, Some(held(10, 5e8, 1e9)));
+        (of_next_image.rows[0].id.section, of_next_image.rows[0].name) = (8, "OTHER".into());
+        assert_eq!(share(vec![used(), of_next_image]), 0.5, "the process had executed another program");
+    }
+
+    /// Few holds were timed in one interval, and those lasted long.
+    #[test]
+    fn a_lock_is_never_held_for_more_than_all_the_time() {
+        let tables = [interval(0, Some(held(1, 9e8, 1e9))), interval(1, Some(held(1_000, 1e6, 1e9)))];
+        let sum = LockTable::together(&named(tables)).expect("intervals");
+        let row = &sum.rows[0];
+        assert!(row.held_ns() > 2e9, "an estimate: {}", row.held_ns());
+        assert_eq!(row.share, Some(1.0));
+    }
+
+    #[test]
+    fn a_wait_across_the_end_of_an_interval_is_one_wait() {
+        let waiting = |start_s, acquisitions, unended: u64| {
+            let mut row = table("TABLE", acquisitions, 50.0).rows[0].clone();
+            row.exclusive.contended = acquisitions;
+            row.exclusive.unended.waits = unended;
+            row.exclusive.unended.waited_ns = 30.0 * unended as f64;
+            interval(start_s, Some(row))
+        };
+        let sum = |tables: Vec<LockTable>| {
+            let usage = LockTable::together(&named(tables)).expect("intervals").rows[0].exclusive.clone();
+            (usage.contended, usage.unended.waits, usage.waited_ns())
+        };
+        assert_eq!(sum(vec![waiting(0, 1, 1), waiting(1, 1, 0)]), (2, 0, 130.0));
+        assert_eq!(
+            sum(vec![waiting(1, 1, 1), waiting(0, 1, 1)]),
+            (2, 1, 160.0),
+            "the last one's is not over"
+        );
+        assert_eq!(
+            sum(vec![waiting(0, 1, 1), waiting(9, 1, 0)]),
+            (2, 1, 130.0),
+            "what came next is not known"
+        );
+    }
+
+    #[test]
+    fn the_sampling_rate_is_that_of_all_pairs() {
+        let period = |tables: &[(u64, u64)]| {
+            let sampled = |&(acquisitions, period): &(u64, u64)| {
+                let mut table = table("TABLE", acquisitions, 50.0);
+                table.header.sample_period = period;
+                table
+            };
+            let sum = LockTable::together(&named(tables.iter().map(sampled))).expect("profiles");
+            sum.header.sample_period
+        };
+        assert_eq!(period(&[(1_000, 4), (1_000, 4)]), 4);
+        assert_eq!(period(&[(1_000, 10), (9_000, 30)]), 25);
+        assert_eq!(period(&[(1_000_000, 1), (10, 1_000)]), 2, "not every pair");
+        assert_eq!(period(&[(0, 1), (0, 8)]), 8);
+    }
+
     #[test]
     fn operations_that_one_profile_did_not_count_are_not_known_of_all() {
         let mut uncounted = table("TABLE", 100, 50.0);
@@ -449,7 +663,7 @@ mod tests {
             notes,
             [
                 "these are profiles of 2 command lines, of which the first is shown",
-                "some profiles were sampled more often than others, and count for more in mean times",
+                "some profiles were sampled more often than others, from one pair in 1 to one in 16, and count for more in mean times",
                 "0.contend: it was short",
                 "1.contend: it was short",
                 "2.contend: it was short",

@@ -1,7 +1,11 @@
 //! What to know before believing a lock table.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use super::Profile;
 use super::blocked::Blocked;
+use super::names::{LONGEST_FILE, printable_up_to};
 use super::table::{LockRow, TableHeader};
 
 /// With fewer threads than this running or waiting for a lock at a time, several threads did not run together.
@@ -10,6 +14,8 @@ const TOGETHER: f64 = 1.2;
 const STOLEN: f64 = 0.05;
 /// Coverage below which most of what may have been a wait for a lock is not in the table.
 const COVERED: f64 = 0.5;
+/// Files that are named of those that were at the same addresses.
+const REUSED_SHOWN: usize = 4;
 /// What is less than this part of a whole does not matter to it.
 const MATTERS: f64 = 0.05;
 
@@ -57,6 +63,7 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
     }
     warnings.extend(of_space(profile, header));
     warnings.extend(of_what_is_left_out(profile, header));
+    warnings.extend(of_reused_addresses(profile));
     warnings.extend(profile.kernel.iter().flat_map(|kernel| kernel.warnings()));
     let recorded = || profile.sections.iter().filter(|section| !section.pairs.is_empty());
     let unended = recorded().filter(|section| section.process.clock_last_ns == 0).count();
@@ -149,6 +156,21 @@ fn of_what_is_left_out(profile: &Profile, header: &TableHeader) -> Vec<String> {
         ));
     }
     warnings
+}
+
+/// Libraries that came to where others had been unloaded: what a name at such an address would be is not known.
+fn of_reused_addresses(profile: &Profile) -> Option<String> {
+    let mut places = profile.sections.iter().flat_map(|section| section.mappings.reused());
+    let first = places.next()?;
+    let of_name = |path: &Arc<str>| printable_up_to(LONGEST_FILE, path.rsplit('/').next().unwrap_or(path));
+    let files: BTreeSet<String> =
+        first.files.iter().chain(places.flat_map(|place| &place.files)).map(of_name).collect();
+    let shown: Vec<&str> = files.iter().take(REUSED_SHOWN).map(|name| &**name).collect();
+    let more = if files.len() > shown.len() { ", …" } else { "" };
+    Some(format!(
+        "files were mapped one after another at the same addresses ({}{more}): locks and calls there are named by their address",
+        shown.join(", ")
+    ))
 }
 
 /// The library in which a Java virtual machine is.

@@ -7,13 +7,15 @@ use crate::progress::BARS;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use forecast::chain::ByChain;
 use forecast::{
-    Alternative, Change, MeasuredPoint, Question, Void, advice, alternatives, forecast, read_series,
+    Alternative, Change, MAX_THREADS, MeasuredPoint, Question, Void, advice, alternatives, forecast,
+    read_series,
 };
 use launch::GLIBC;
 use model::Variant;
 use report::{Page, Plot, Screen, text};
 use session::ensure_usage;
 use session::output_file::OutputFile;
+use session::usage::UsageError;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use topology::{MachineFile, carried};
@@ -330,6 +332,16 @@ fn check_measured(series: &curve::Series, candidates: &[Alternative]) -> anyhow:
         "--measured: two curves are of the lock `{}`: leave one of them in the file",
         text::printable(twice.unwrap_or(&""))
     );
+    let points =
+        series.curves.iter().flat_map(|curve| curve.points().iter().map(move |point| (curve, point)));
+    if let Some((curve, point)) = points.into_iter().find(|(_, point)| point.cores as usize > MAX_THREADS) {
+        return Err(UsageError::new(format!(
+            "--measured: the curve of `{}` has a point at {}, and {MAX_THREADS} threads are simulated at most: leave it out of the file",
+            text::printable(&curve.lock),
+            point.cores
+        ))
+        .into());
+    }
     let units: Vec<_> = series.curves.iter().map(|curve| curve.clone().of_all_cores().unit).collect();
     ensure_usage!(
         units.windows(2).all(|two| two[0] == two[1]),

@@ -1,10 +1,11 @@
 //! What to do about a lock: changes to the program, and what each is expected to give.
 //!
-//! The gain of a change is throughput with it over throughput without it, on the same number of threads of the target. Its
-//! range has the runs of the simulated program with each seed and at both ends of all ranges, each change against the same end
-//! without it.
+//! The gain of a change is throughput with it over throughput without it. Of another lock and of another number of threads it is what
+//! the rows of the forecast say. Of any other change it is computed on the same number of threads of the target, and its range has the
+//! runs of the simulated program with each seed and at both ends of all ranges, each change against the same end without it.
 
 use crate::alternatives;
+use crate::answer::Row;
 use crate::simulated_program::{Blueprint, Stage};
 use locks::catalogue::{LOCKS, Lock};
 use profile::{LockKind, ObjectKind};
@@ -82,7 +83,28 @@ fn changed(change: &Change, before: &Blueprint) -> Blueprint {
 /// What advice is made of: the case, and the simulated program that runs it; without one, the chain computes it.
 pub(crate) struct Adviser<'a> {
     pub(crate) case: &'a Case,
-    pub(crate) simulated: Option<(&'a Blueprint, &'a Stage)>,
+    pub(crate) simulated: Option<Ran<'a>>,
+}
+
+/// What ran, and the forecast that came of it.
+pub(crate) struct Ran<'a> {
+    pub(crate) blueprint: &'a Blueprint,
+    pub(crate) stage: &'a Stage,
+    pub(crate) rows: &'a [Row],
+}
+
+impl Ran<'_> {
+    /// What the rows say of a change that they show: another lock, or another number of threads.
+    fn shown(&self, change: &Change, threads: u32) -> Option<Range> {
+        let of_lock = |lock: Option<String>| self.rows.iter().find(|row| row.lock == lock);
+        let own = of_lock(None)?;
+        let after = match (&change.lock, change.threads) {
+            (Some(lock), None) if change.is_one_word() => of_lock(Some(lock.label()))?.at(threads)?,
+            (None, Some(threads)) if change.is_one_word() => own.at(threads)?,
+            _ => return None,
+        };
+        Some(after.over(own.at(threads)?))
+    }
 }
 
 /// Less is not worth the work of a change.
@@ -92,7 +114,7 @@ impl Adviser<'_> {
     /// What each of these changes gives, the greatest gain first; of several, those that are worth it.
     pub(crate) fn worth(&self, changes: &[Change]) -> anyhow::Result<Vec<Gain>> {
         let before = match self.simulated {
-            Some((blueprint, stage)) => Some(stage.rates(blueprint, None, self.case.threads)?),
+            Some(Ran { blueprint, stage, .. }) => Some(stage.rates(blueprint, None, self.case.threads)?),
             None => None,
         };
         let gains = changes.par_iter().map(|change| self.gain(change, before.as_deref()));
@@ -106,13 +128,17 @@ impl Adviser<'_> {
     }
 
     fn gain(&self, change: &Change, before: Option<&[f64]>) -> anyhow::Result<Gain> {
-        let (Some((blueprint, stage)), Some(before)) = (self.simulated, before) else {
+        let (Some(ran), Some(before)) = (&self.simulated, before) else {
             return Ok(self.case.gain(change, None));
         };
+        let Ran { blueprint, stage, .. } = ran;
         let shares = change.reads.is_some();
         let lock = change.lock.as_ref().map(|lock| stage.lock(lock, blueprint, shares));
         // Readers need a lock that they can share.
         let swapped = lock.or_else(|| shares.then_some("rw"));
+        if let Some(times) = ran.shown(change, self.case.threads) {
+            return Ok(Gain { times: Some(times), ..self.case.gain(change, swapped) });
+        }
         let threads = change.threads.unwrap_or(self.case.threads);
         let after = stage.rates(&changed(change, blueprint), swapped, threads)?;
         let ratios: Vec<f64> = after.iter().zip(before).map(|(after, before)| after / before).collect();

@@ -1,6 +1,6 @@
 //! The forecast: what was measured, carried on by the simulated program, with its error's distribution and a verdict on each row.
 
-use crate::advice::{Adviser, how_to_swap};
+use crate::advice::{Adviser, Ran, how_to_swap};
 use crate::anchor::Anchor;
 use crate::question::{MeasuredPoint, Question, Void};
 use crate::simulated_program::{self, Plan, Run, Simulated, SimulatedPoint, Stage, doublings};
@@ -11,13 +11,15 @@ use crate::void::LeftOut;
 use crate::{advice, family_of};
 use model::Family;
 use profile::LockTable;
+use report::text;
 use serde::Serialize;
+use session::ensure_usage;
 use session::progress::{Progress, Unwatched};
 use simulator::{MAX_CORES, MAX_DIES};
 use std::path::PathBuf;
-use topology::MachineFile;
 use topology::carried::{self, TYPICAL};
 use topology::machine_file::Topology;
+use topology::{MachineFile, Range};
 use what_if::{Case, Change, Gain, Sliders};
 
 /// What becomes of a program.
@@ -89,6 +91,18 @@ pub struct Point {
     pub unstable: bool,
 }
 
+impl Point {
+    /// How many times as much this is as `before`, where the errors of both have nothing in common.
+    pub(crate) fn over(self, before: Self) -> Range {
+        let tiny = f64::MIN_POSITIVE;
+        let likely = self.value / before.value.max(tiny);
+        let off = |low: f64, high: f64| (high.max(tiny) / low.max(tiny)).ln();
+        let below = off(self.low, self.value).hypot(off(before.value, before.high));
+        let above = off(self.value, self.high).hypot(off(before.low, before.value));
+        Range { low: likely * (-below).exp(), likely, high: likely * above.exp() }
+    }
+}
+
 impl From<Point> for curve::Point {
     fn from(Point { threads: cores, value, low, high, .. }: Point) -> Self {
         Self { cores, value, low, high }
@@ -149,6 +163,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         calibration: CALIBRATED,
     };
     let (rows, baseline) = frame.rows(&simulated, &here, &measured);
+    ensure_forecast(&question.measured, &rows)?;
     let explained = baseline.explained_by_locks(frame.measured_cores);
     let explained_by_locks = explained.map(|(_, share)| share);
     if let Some(void) = left_out(&tables, explained_by_locks) {
@@ -159,7 +174,8 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     notes.extend(unstable(&simulated));
     let mut case = case(&subject, &machine, &plan);
     case.cores.clone_from(&plan.threads);
-    let adviser = Adviser { case: &case, simulated: Some((&subject.blueprint, &stage)) };
+    let ran = Ran { blueprint: &subject.blueprint, stage: &stage, rows: &rows };
+    let adviser = Adviser { case: &case, simulated: Some(ran) };
     let changes = match &question.what_if {
         _ if !question.advice => Vec::new(),
         Some(change) => vec![change.clone()],
@@ -188,6 +204,19 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     }))
 }
 
+/// Each lock that was measured is a row.
+fn ensure_forecast(measured: &[MeasuredPoint], rows: &[Row]) -> anyhow::Result<()> {
+    let without = measured.iter().find(|point| !rows.iter().any(|row| row.lock == point.lock));
+    let names: Vec<&str> = rows.iter().filter_map(|row| row.lock.as_deref()).collect();
+    ensure_usage!(
+        without.is_none(),
+        "--measured: the curve of `{}` has no row of its own: name it as a row of the forecast ({}), or leave it out of the file",
+        text::printable(without.and_then(|point| point.lock.as_deref()).unwrap_or("")),
+        names.join("; ")
+    );
+    Ok(())
+}
+
 /// Why there is no forecast where the recorded locks explain less than half of what was measured to be lost, and others were left to the C
 /// library.
 fn left_out(tables: &[LockTable], explained_by_locks: Option<f64>) -> Option<Void> {
@@ -213,12 +242,14 @@ fn profiled_on(question: &Question, tables: &[LockTable]) -> MachineFile {
 
 /// The machine with the cores that were asked for, and the numbers of threads that run on it.
 fn target(question: &Question, measured: &[MeasuredPoint]) -> (MachineFile, Vec<u32>) {
-    /// More of them in a row are shown by a few.
+    /// More of them in a row are shown by a few; a list stays.
     const SINGLY: usize = 12;
     let most = question.cores.last().copied().unwrap_or(1);
+    let first = question.cores.first().copied().unwrap_or(1);
+    let are_in_a_row = question.cores.len() == (most - first.min(most) + 1) as usize;
     let (machine, mut threads) = if question.threads.is_empty() {
         let cores = &question.cores;
-        let threads = if cores.len() > SINGLY { doublings(most) } else { cores.clone() };
+        let threads = if cores.len() > SINGLY && are_in_a_row { doublings(most) } else { cores.clone() };
         (with_cores(&question.machine, most), threads)
     } else {
         (question.machine.clone(), question.threads.clone())

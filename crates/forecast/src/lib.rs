@@ -37,7 +37,7 @@ pub mod void;
 pub use answer::{Forecast, Point, Row, forecast};
 pub use question::{MeasuredPoint, Question, Void};
 /// The simulated program runs on up to so many cores.
-pub use simulator::MAX_CORES;
+pub use simulator::{MAX_CORES, MAX_THREADS};
 pub use verdict::{Kind, Verdict};
 pub use what_if::{Alternative, Change, Conflicts};
 

@@ -10,7 +10,7 @@ use compare::statistics;
 use model::{Observed, Parameters};
 use profile::{LockRow, LockTable, TableHeader};
 use report::text;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use topology::Range;
 
@@ -126,7 +126,8 @@ impl Subject {
             None => blueprint,
         };
         let doubts = parameters.doubts.iter().chain(&blueprint.doubts).cloned();
-        let notes = notes(&all, doubts, one_thread.is_some());
+        let mut notes = notes(&all, doubts, one.map(|_| one_thread.is_some()));
+        notes.extend(of_several_programs(tables));
         let name = match groups[0].copies {
             1 => row.name.clone(),
             copies => format!("{}, {copies} locks", row.site),
@@ -147,19 +148,43 @@ impl Subject {
 }
 
 /// What the reader is told beside the forecast.
-fn notes(all: &[Profiled<'_>], doubts: impl Iterator<Item = String>, has_one_thread: bool) -> Vec<String> {
+///
+/// `one_has_lock` says whether the profile of one thread has the lock, if there is one.
+fn notes(
+    all: &[Profiled<'_>],
+    doubts: impl Iterator<Item = String>,
+    one_has_lock: Option<bool>,
+) -> Vec<String> {
     let warnings = all.iter().flat_map(|profiled| &profiled.table.header.warnings);
     let mut notes: Vec<String> =
         warnings.map(|warning| format!("of the profile: {}", text::printable(warning))).collect();
     notes.extend(doubts);
-    if !has_one_thread {
-        notes.push(
-            "no profile is of one thread: one would give the think time and the critical section without contention, and the \
-             throughput that all else is relative to"
-                .into(),
-        );
-    }
+    let without = match one_has_lock {
+        Some(true) => return notes,
+        Some(false) => "the profile of one thread does not have this lock",
+        None => "no profile is of one thread",
+    };
+    notes.push(format!(
+        "{without}: one would give the think time and the critical section without contention, and the throughput that all else is \
+         relative to"
+    ));
     notes
+}
+
+/// What to say of profiles whose commands run programs of different names.
+fn of_several_programs(tables: &[LockTable]) -> Option<String> {
+    let program = |table: &LockTable| {
+        let path = Path::new(table.header.command.first()?);
+        path.file_name().map(|name| text::printable(&name.to_string_lossy()))
+    };
+    let programs: BTreeSet<String> = tables.iter().filter_map(program).collect();
+    (programs.len() > 1).then(|| {
+        let names: Vec<String> = programs.into_iter().map(|name| format!("`{name}`")).collect();
+        format!(
+            "the profiles are of different programs ({}): what they say is taken for one",
+            names.join(", ")
+        )
+    })
 }
 
 /// The program's locks by site, the one in question first; there is one at least.

@@ -84,6 +84,12 @@ pub struct Change {
 }
 
 impl Change {
+    /// Whether it is of one thing alone: of the lock, of the threads, or of any other.
+    #[must_use]
+    pub fn is_one_word(&self) -> bool {
+        !self.name().contains(',')
+    }
+
     /// The program as it is.
     pub const NONE: Self = Self {
         section: 1.0,

@@ -7,6 +7,7 @@ use crate::{Alternative, MeasuredPoint, Question, Void, alternatives, forecast a
 use curve::Point;
 use report::Spread;
 use session::progress::Progress;
+use topology::Range;
 
 /// A row's forecast.
 pub(super) struct Outlook {
@@ -58,17 +59,18 @@ pub(super) fn forecast(
     // A forecast is relative to one thread, the answer to the fewest that were measured, whose rate is 1.
     let one = 1.0 / forecast.one_thread.max(f64::MIN_POSITIVE);
     // Seeds that disagree tell nothing of a gain.
-    let last = |row: &crate::Row| {
-        let last = row.points.last().filter(|last| last.threads > most && !last.unstable);
-        last.map(|last| point(last, one))
-    };
+    let last =
+        |row: &crate::Row| row.points.last().filter(|last| last.threads > most && !last.unstable).copied();
     let own = forecast.row(None).and_then(last);
     let rows = forecast.rows.iter().map(|row| Outlook {
         lock: row.lock.clone(),
         points: row.points.iter().filter(|point| !point.measured).map(|known| point(known, one)).collect(),
         unstable: row.points.iter().filter(|point| point.unstable).map(|point| point.threads).collect(),
         verdict: row.verdict.to_string(),
-        gain: own.zip(last(row)).filter(|_| row.lock.is_some()).map(|(own, instead)| ratio(own, instead)),
+        gain: own.zip(last(row)).filter(|_| row.lock.is_some()).map(|(own, instead)| {
+            let Range { low, likely, high } = instead.over(own);
+            Spread { low, median: likely, high }
+        }),
     });
     Ok(Ok(rows.collect()))
 }
@@ -80,16 +82,6 @@ fn candidates(locks: &[String]) -> anyhow::Result<Vec<Alternative>> {
 
 fn point(of: &crate::Point, one: f64) -> Point {
     Point { cores: of.threads, value: of.value / one, low: of.low / one, high: of.high / one }
-}
-
-/// How many times as much as `own`, where the errors of both have nothing in common.
-fn ratio(own: Point, instead: Point) -> Spread {
-    let tiny = f64::MIN_POSITIVE;
-    let median = instead.value / own.value.max(tiny);
-    let off = |low: f64, high: f64| (high.max(tiny) / low.max(tiny)).ln();
-    let below = off(instead.low, instead.value).hypot(off(own.value, own.high));
-    let above = off(instead.value, instead.high).hypot(off(own.low, own.value));
-    Spread { low: median * (-below).exp(), median, high: median * above.exp() }
 }
 
 /// What the profile of the fewest threads alone predicts for this machine, beside what was measured: the program as it is and the lock that

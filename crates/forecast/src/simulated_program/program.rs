@@ -38,6 +38,24 @@ pub(crate) struct Guard {
     pub(crate) waits: Option<Waits>,
 }
 
+impl Guard {
+    /// Of more copies these are enough: where so many are, threads hardly meet, and the memory of a simulation has a bound.
+    fn most_copies(&self, threads: usize, guards: usize) -> usize {
+        /// Lines of all copies of all guards: half of the memory.
+        const LINES: usize = 2 << 20;
+        /// Of the largest lock, an array of 1,024 places.
+        const OF_A_LOCK: usize = 1_100;
+        let parts = if self.apart { threads } else { 1 };
+        let of_a_copy = OF_A_LOCK + parts * self.guarded_lines();
+        (LINES / guards.max(1) / of_a_copy).max(1)
+    }
+
+    /// Lines that a section may touch.
+    fn guarded_lines(&self) -> usize {
+        self.exclusive.lines.max(self.shared.lines).ceil() as usize
+    }
+}
+
 /// A visit of a lock in an operation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Step {
@@ -221,8 +239,7 @@ struct GuardedLines<M: Machine> {
 impl<M: Machine> GuardedLines<M> {
     fn new(place: Place, guard: &Guard, threads: usize) -> Self {
         let lock = catalogue::visit::<M, _>(guard.lock, Maker).expect("guards name locks of the catalogue");
-        let count = guard.exclusive.lines.max(guard.shared.lines).ceil() as usize;
-        let lines = |_| (0..count).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect();
+        let lines = |_| (0..guard.guarded_lines()).map(|_| Placed::new(M::Cell::<u64>::ZERO, HOME)).collect();
         Self { place, lock, lines: (0..if guard.apart { threads } else { 1 }).map(lines).collect() }
     }
 
@@ -297,7 +314,8 @@ impl Program {
             .enumerate()
             .map(|(number, guard)| {
                 let copy = |copy| GuardedLines::new((number, copy), guard, load.cores.len());
-                (0..guard.copies).map(copy).collect()
+                let most = guard.most_copies(load.cores.len(), self.guards.len());
+                (0..guard.copies.min(most)).map(copy).collect()
             })
             .collect();
         let conditions = Conditions::<M>::new(self.guards.len(), load.cores.len(), HOME);

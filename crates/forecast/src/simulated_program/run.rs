@@ -3,6 +3,7 @@
 use super::Plan;
 use super::blueprint::{Blueprint, own_lock};
 use super::stage::{Done, Draw, Stage};
+use crate::answer::catalogue_sleeps;
 use crate::{Alternative, Conflicts};
 use compare::statistics;
 use curve::Point;
@@ -145,7 +146,7 @@ pub fn run(
     })
 }
 
-/// The program as it is, then with each candidate that is not its own lock.
+/// The program as it is, then with each candidate that is not its own lock, as one that sleeps is of a mutex.
 fn variants(
     blueprint: &Blueprint,
     candidates: &[Alternative],
@@ -154,7 +155,7 @@ fn variants(
 ) -> Vec<Variant> {
     let mut variants = vec![Variant { name: None, locks: stage.own.clone(), apart: false }];
     for candidate in candidates {
-        if candidate.name == model::Family::Blocking.name() {
+        if candidate.name == model::Family::Blocking.name() && catalogue_sleeps(stage.own[0]) {
             continue; // that is the program's own
         }
         let lock = stage.lock(candidate, blueprint, false);

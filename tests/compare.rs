@@ -330,6 +330,14 @@ fn interrupted_regimes_are_printed_as_far_as_they_got() {
 }
 
 #[test]
+fn a_benchmark_of_profiles_says_once_and_first_that_there_is_no_place_for_them() {
+    let output = contend(&["bench", "pair"]).env("TMPDIR", "/no/such/place").output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot make a folder in /no/such/place: set TMPDIR"), "{said}");
+    assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
 fn an_interrupted_simulation_prints_the_runs_that_are_finished() {
     let line = ["simulate", "counter", "--lock", "mcs", "--duration", "10s", "--cores", "1,48", "--json"];
     let output = interrupted(&line, Duration::from_secs(2));

@@ -330,6 +330,14 @@ fn interrupted_regimes_are_printed_as_far_as_they_got() {
 }
 
 #[test]
+fn interrupted_simulated_regimes_do_not_wait_for_runs_that_are_under_way() {
+    // A run takes hours.
+    let long = ["--simulated", "--machine", "opteron-8x6", "--cores", "48", "--duration", "60s"];
+    let all = json(&interrupted(&[&["bench", "regimes", "--json"], &long[..]].concat(), Duration::ZERO));
+    assert_eq!(all["tables"]["cells"], serde_json::json!([]));
+}
+
+#[test]
 fn a_benchmark_of_profiles_says_once_and_first_that_there_is_no_place_for_them() {
     let output = contend(&["bench", "pair"]).env("TMPDIR", "/no/such/place").output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);

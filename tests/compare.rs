@@ -249,6 +249,18 @@ fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
 }
 
 #[test]
+fn a_sweep_of_the_back_off_says_what_ran_where_and_in_how_many_buckets() {
+    let line =
+        ["simulate", "fig10", "--sweep-back-off", "--cores", "2", "--duration", "20us", "--seeds", "1"];
+    let printed = ran(&[&line[..], &["--buckets", "16"]].concat());
+    let printed = String::from_utf8_lossy(&printed.stdout);
+    assert!(printed.starts_with("fig10 on opteron-8x6, seed 1, sleepers in 16 buckets: "), "{printed}");
+    let json = |more: &[&str]| json(&ran(&[&line[..], &["--json"], more].concat()));
+    assert_eq!(json(&["--buckets", "16"])["buckets"], 16);
+    assert!(json(&[])["buckets"].is_null(), "sleepers are in no table");
+}
+
+#[test]
 fn a_simulated_row_is_the_median_run_with_the_range_of_all_seeds() {
     let line = ["simulate", "counter", "--cores", "6", "--duration", "50us", "--lock", "ticket", "--json"];
     let of_one =

@@ -1,5 +1,5 @@
-//! Files and folders that are removed after use: whoever uses one holds its lock, which ends with the process. What has the name of such
-//! a one and is not locked was left behind by a process that was killed.
+//! Files and folders that are removed after use. The process that uses one holds a lock on it, which ends with the process: one that is
+//! not locked was left behind by a process that was killed.
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use std::fs::{File, OpenOptions};
@@ -7,15 +7,15 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::time::Duration;
 
-/// What is younger than this may not be marked yet.
+/// A file or folder that is younger than this may not be marked yet.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// Marks an open file or folder as used, until it is closed. Where the file system has no locks, nobody takes anything for left behind.
+/// Marks an open file or folder as used, until it is closed. Where the file system has no locks, nothing is found to be left behind.
 pub fn mark(file: &File) {
     let _ = lock(file);
 }
 
-/// The file or folder, marked, if it is one of this user's that was left behind; no link.
+/// Opens and marks the file or folder at a path if it is one of this user's that was left behind; `None` for any other, and for a link.
 pub fn left_behind(path: &Path) -> Option<File> {
     let data = path.symlink_metadata().ok()?;
     let is_own = data.uid() == rustix::process::geteuid().as_raw();
@@ -54,7 +54,10 @@ mod tests {
             assert!(left_behind(path).is_none(), "it is used");
             drop(user);
             let found = left_behind(path);
-            assert!(found.is_some() && left_behind(path).is_none(), "whoever removes it uses it");
+            assert!(
+                found.is_some() && left_behind(path).is_none(),
+                "the process that removes it has marked it"
+            );
             drop(found);
         }
         assert!(left_behind(&link).is_none() && left_behind(&place.path().join("none")).is_none());

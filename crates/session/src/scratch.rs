@@ -1,7 +1,7 @@
 //! A folder for what a command makes for itself, such as the profiles of its runs.
 //!
-//! It is removed when the command is done with it, and by the signal that ends the command before: see [`remove_now`]. A command that
-//! is killed leaves its folder behind, which the next command removes that makes one: that of a command which runs is [marked](in_use).
+//! It is removed when the command is done with it, and by a signal that ends the command earlier: see [`remove_now`]. A command that is
+//! killed leaves its folder behind. The next command that makes one removes it, since it is not [marked](in_use) as used.
 
 use crate::in_use;
 use anyhow::Context as _;

@@ -249,6 +249,18 @@ fn a_simulation_prints_the_same_bytes_each_time_and_its_workloads_as_json() {
 }
 
 #[test]
+fn a_sweep_of_the_back_off_says_what_ran_where_and_in_how_many_buckets() {
+    let line =
+        ["simulate", "fig10", "--sweep-back-off", "--cores", "2", "--duration", "20us", "--seeds", "1"];
+    let printed = ran(&[&line[..], &["--buckets", "16"]].concat());
+    let printed = String::from_utf8_lossy(&printed.stdout);
+    assert!(printed.starts_with("fig10 on opteron-8x6, seed 1, sleepers in 16 buckets: "), "{printed}");
+    let json = |more: &[&str]| json(&ran(&[&line[..], &["--json"], more].concat()));
+    assert_eq!(json(&["--buckets", "16"])["buckets"], 16);
+    assert!(json(&[])["buckets"].is_null(), "sleepers are in no table");
+}
+
+#[test]
 fn a_simulated_row_is_the_median_run_with_the_range_of_all_seeds() {
     let line = ["simulate", "counter", "--cores", "6", "--duration", "50us", "--lock", "ticket", "--json"];
     let of_one =
@@ -327,6 +339,22 @@ fn interrupted_regimes_are_printed_as_far_as_they_got() {
     assert!(all["tables"]["cells"].is_array(), "{all}");
     let written = std::fs::read_to_string(path).expect("the page is written");
     assert!(written.contains("**Cut short**"), "{written}");
+}
+
+#[test]
+fn interrupted_simulated_regimes_do_not_wait_for_runs_that_are_under_way() {
+    // A run takes hours.
+    let long = ["--simulated", "--machine", "opteron-8x6", "--cores", "48", "--duration", "60s"];
+    let all = json(&interrupted(&[&["bench", "regimes", "--json"], &long[..]].concat(), Duration::ZERO));
+    assert_eq!(all["tables"]["cells"], serde_json::json!([]));
+}
+
+#[test]
+fn a_benchmark_of_profiles_says_once_and_first_that_there_is_no_place_for_them() {
+    let output = contend(&["bench", "pair"]).env("TMPDIR", "/no/such/place").output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot make a folder in /no/such/place: set TMPDIR"), "{said}");
+    assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");
 }
 
 #[test]

@@ -3,10 +3,13 @@
 
 mod common;
 
-use common::{CONTEND, HANG, Outcome, Source, contend, run};
+use common::{CONTEND, HANG, Outcome, Source, contend, run, send};
 use serde_json::Value;
 use std::fs;
-use std::process::Command;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 /// The fewest runs that there may be.
 const FEW: [&str; 4] = ["--runs", "5", "--threads", "1,4"];
@@ -180,6 +183,64 @@ fn a_lock_that_neither_has_is_named_after_the_warm_up() {
     let outcome = gate(&[&FEW[..], &options, &[program, "{threads}", "50"]].concat());
     assert_eq!(outcome.code(), Some(2), "{outcome}");
     assert!(outcome.stderr.contains("did you mean `hot_lock`"), "{outcome}");
+}
+
+/// A gate of a program that does not end, with its temporary files in this folder: it has begun, and has a folder for profiles there.
+fn begun(temporary: &Path) -> (Child, PathBuf) {
+    // What leaves the group holds the program's output after an interrupt, for which the gate waits a second.
+    let hangs = "setsid sleep 5 & echo {threads}; sleep 300";
+    let mut command =
+        contend(&[&["gate"], &FEW[..], &["--base", "sh", "-c", hangs, "--", "sh", "-c", hangs]].concat());
+    command.env("TMPDIR", temporary).stdout(Stdio::null()).stderr(Stdio::null());
+    let gate = command.spawn().expect("the command starts");
+    let folder = loop {
+        let all = fs::read_dir(temporary).expect("the folder").flatten();
+        let own = |path: &PathBuf| path.to_string_lossy().contains("/contend-scratch-");
+        if let Some(folder) = all.map(|entry| entry.path()).find(own) {
+            break folder;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    std::thread::sleep(Duration::from_millis(500)); // the program has its child
+    (gate, folder)
+}
+
+#[test]
+fn a_second_interrupt_leaves_no_profiles_behind() {
+    let temporary = tempfile::tempdir().expect("a temporary directory");
+    let (mut gate, folder) = begun(temporary.path());
+    fs::write(folder.join("base.contend"), "a profile").expect("space on the disk");
+    for _ in 0..2 {
+        send(gate.id(), libc::SIGINT);
+        std::thread::sleep(Duration::from_millis(300)); // more than what counts as one
+    }
+    let status = gate.wait().expect("it ends");
+    assert_eq!(status.signal(), Some(libc::SIGINT), "the second one has come while the gate was ending");
+    assert!(!folder.exists());
+}
+
+#[test]
+fn what_a_killed_gate_left_behind_is_removed_by_the_next_one() {
+    let temporary = tempfile::tempdir().expect("a temporary directory");
+    let (mut gate, folder) = begun(temporary.path());
+    let next = || {
+        let fails = "exit 1; echo {threads}";
+        let commands = ["--base", "sh", "-c", fails, "--", "sh", "-c", fails];
+        let mut command = contend(&[&["gate"], &FEW[..], &commands].concat());
+        command.env("TMPDIR", temporary.path());
+        run(command, HANG)
+    };
+    let make_old = || {
+        let long_ago = SystemTime::now() - Duration::from_secs(3_600);
+        fs::File::open(&folder).and_then(|open| open.set_modified(long_ago)).expect("its time can be set");
+    };
+    make_old();
+    next();
+    assert!(folder.exists(), "it is used");
+    send(gate.id(), libc::SIGKILL);
+    gate.wait().expect("it ends");
+    next();
+    assert!(!folder.exists());
 }
 
 /// Where the machine is at rest the gate names the lock; where it is not, its report is an error. The profiles are kept either way.

@@ -12,6 +12,7 @@ use regex_lite::Regex;
 use report::Screen;
 use session::ensure_usage;
 use session::output_file::OutputFile;
+use session::scratch::Scratch;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,8 +72,13 @@ pub(crate) const VOID: u8 = 3;
 /// Runs `contend advise`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let page = args.html.as_deref().map(OutputFile::at).transpose()?;
-    let temporary = tempfile::tempdir().context("cannot make a folder for profiles")?;
-    let folder = args.output.unwrap_or_else(|| temporary.path().to_owned());
+    let (folder, _scratch) = match args.output {
+        Some(folder) => (folder, None),
+        None => {
+            let scratch = Scratch::new()?;
+            (scratch.path().to_owned(), Some(scratch))
+        }
+    };
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("cannot make {}: name another place with -o", folder.display()))?;
     let mut threads = Numbers::all(&args.threads);

@@ -245,7 +245,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     interrupt::keep();
     if args.sweep_back_off {
-        return sweep_back_off(args, &setups);
+        return sweep_back_off(args, &experiment, &setups);
     }
     let seeds = args.seeds();
     let measured = sweep_seeds_or(&setups, seeds, &BARS, |finished| {
@@ -270,13 +270,13 @@ fn exit_interrupted<'a>(finished: impl IntoIterator<Item = &'a SeededRuns>, all:
 
 /// Prints runs, and draws their curves.
 fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> anyhow::Result<()> {
-    let Setup { workload, hardware, futex_buckets, .. } = experiment.template;
-    let (title, curves) = (experiment.title(), experiment.curves(measured)?);
+    let Setup { workload, hardware, .. } = experiment.template;
+    let curves = experiment.curves(measured)?;
     if let Some(path) = &args.svg {
         OutputFile::at(path)?.write(experiment.plot(measured)?.svg())?;
     }
     if args.json {
-        let mut out = serde_json::json!({
+        let out = serde_json::json!({
             "workload": workload.name,
             "source": workload.source,
             "machine": hardware.name,
@@ -286,17 +286,10 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
             "runs": measured.iter().map(|runs| runs.json(args.host_times)).collect::<Vec<_>>(),
             "cut_short": interrupt::came(),
         });
-        if let Some(buckets) = futex_buckets {
-            out["buckets"] = buckets.into();
-        }
-        print_json(&out)?;
+        print_json(&with_buckets(out, experiment))?;
     } else {
-        let screen = Screen::stdout();
-        let sleepers = futex_buckets.map_or(String::new(), |buckets| {
-            format!(", sleepers in {buckets} bucket{}", if buckets == 1 { "" } else { "s" })
-        });
-        let seeds = args.seeds();
-        println!("{}", screen.fit(&format!("{title}, {seeds}{sleepers}: {}\n", workload.summary)));
+        let (screen, seeds) = (Screen::stdout(), args.seeds());
+        println!("{}", screen.fit(&heading(experiment, seeds)));
         print!("{}", run_table(measured).terminal(screen));
         if let Some(unstable) = unstable_locks(measured, seeds) {
             print!("\n{}", screen.fit(&format!("{unstable}\n")));
@@ -311,35 +304,61 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
     Ok(())
 }
 
+/// What stands above a table: what ran where, with which seeds, and where sleepers were kept.
+fn heading(experiment: &Experiment<'_>, seeds: Seeds) -> String {
+    let sleepers = experiment.template.futex_buckets.map_or(String::new(), |buckets| {
+        format!(", sleepers in {buckets} bucket{}", if buckets == 1 { "" } else { "s" })
+    });
+    format!("{}, {seeds}{sleepers}: {}\n", experiment.title(), experiment.template.workload.summary)
+}
+
+/// The JSON of runs with the buckets of the wait table, where one was simulated.
+fn with_buckets(mut out: serde_json::Value, experiment: &Experiment<'_>) -> serde_json::Value {
+    if let Some(buckets) = experiment.template.futex_buckets {
+        out["buckets"] = buckets.into();
+    }
+    out
+}
+
 /// Sweeps the constant of ticket-proportional instead.
-fn sweep_back_off(args: &Args, setups: &[Setup<'_>]) -> anyhow::Result<ExitCode> {
+fn sweep_back_off(
+    args: &Args,
+    experiment: &Experiment<'_>,
+    setups: &[Setup<'_>],
+) -> anyhow::Result<ExitCode> {
     let swept = back_off::measure_or(setups, args.seeds(), &BARS, |finished| {
-        if let Err(error) = show_back_off(args, setups, &finished) {
+        if let Err(error) = show_back_off(args, experiment, &finished) {
             tell(&text::printable(&format!("{error:#}")));
         }
         let all = finished.len() * setups.len() * args.seeds as usize;
         exit_interrupted(finished.iter().flat_map(|(_, of_cores)| of_cores), all)
     })?;
-    show_back_off(args, setups, &swept)?;
+    show_back_off(args, experiment, &swept)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints what came of the constants. The best of them is not said of runs that are not all there.
-fn show_back_off(args: &Args, setups: &[Setup<'_>], swept: &[(u64, Vec<SeededRuns>)]) -> anyhow::Result<()> {
+fn show_back_off(
+    args: &Args,
+    experiment: &Experiment<'_>,
+    swept: &[(u64, Vec<SeededRuns>)],
+) -> anyhow::Result<()> {
     let verdict = (!interrupt::came()).then(|| back_off::verdict(swept));
     if args.json {
         let out = serde_json::json!({
-            "workload": setups[0].workload.name,
-            "machine": setups[0].hardware.name,
+            "workload": experiment.template.workload.name,
+            "source": experiment.template.workload.source,
+            "machine": experiment.template.hardware.name,
             "seed": args.seed,
             "seeds": args.seeds,
             "back_off": back_off::json(swept),
             "verdict": verdict,
             "cut_short": interrupt::came(),
         });
-        print_json(&out)?;
+        print_json(&with_buckets(out, experiment))?;
     } else {
         let screen = Screen::stdout();
+        println!("{}", screen.fit(&heading(experiment, args.seeds())));
         print!("{}", back_off::table(swept).terminal(screen));
         if let Some(unstable) = back_off::unstable_constants(swept, args.seeds()) {
             print!("\n{}", screen.fit(&format!("{unstable}\n")));

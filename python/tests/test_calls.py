@@ -171,6 +171,21 @@ def test_an_interrupt_of_the_terminal_comes_to_the_command_once(tmp_path: Path) 
     os.waitpid(process, 0)
 
 
+def test_an_interrupt_of_the_caller_alone_comes_to_the_command_once_and_soon(tmp_path: Path) -> None:
+    call, begun, ended = interrupted(tmp_path)
+    process, terminal = pty.fork()
+    if process == 0:
+        heed_interrupts()
+        os.execv(call[0], call)
+    wait_for(begun)
+    sent = time.monotonic()
+    os.kill(process, signal.SIGINT)
+    wait_for(ended)
+    assert len(ended.read_text().splitlines()) == 1 and time.monotonic() - sent < 5
+    os.close(terminal)
+    os.waitpid(process, 0)
+
+
 def test_an_interrupt_of_a_process_group_comes_to_the_command_at_once(tmp_path: Path) -> None:
     call, begun, ended = interrupted(tmp_path)
     with subprocess.Popen(call, stderr=subprocess.DEVNULL, preexec_fn=heed_interrupts, start_new_session=True) as caller:

@@ -3,7 +3,7 @@
 use super::sort::Sort;
 use crate::output;
 use humantime::format_rfc3339_millis;
-use profile::read::live::{LiveHeader, LiveTable, LiveThread, Watch};
+use profile::read::live::{LiveHeader, LiveRow, LiveTable, LiveThread, Watch};
 use report::text::{grouped, printable, time};
 use report::{Cell, Column, Screen, Table, call_sites};
 use serde::Serialize;
@@ -46,7 +46,7 @@ fn line(table: &LiveTable, now: SystemTime, top: usize) -> anyhow::Result<String
     struct Line<'a> {
         time: String,
         header: &'a LiveHeader,
-        rows: &'a [profile::read::live::LiveRow],
+        rows: &'a [LiveRow],
     }
     let rows = &table.rows[..top.min(table.rows.len())];
     let line = Line { time: format_rfc3339_millis(now).to_string(), header: &table.header, rows };
@@ -66,7 +66,7 @@ fn text(table: &LiveTable, now: SystemTime, top: usize, screen: Screen) -> Strin
     } else {
         lines += &rows(table, top).terminal(screen);
         let shown = &table.rows[..table.rows.len().min(top)];
-        let told = shown.iter().filter_map(|row| call_sites::sentence(&row.lock, &row.call_sites));
+        let told = shown.iter().filter_map(|row| wait_sentence(table, row));
         told.take(TOLD).for_each(|sentence| lines += &screen.fit(&format!("{sentence}\n")));
     }
     if let Some(left_out) = table.rows.len().checked_sub(top).filter(|&count| count > 0) {
@@ -121,12 +121,25 @@ pub(super) fn thread_name(thread: &LiveThread) -> String {
     format!("{} {}", thread.name, thread.tid).trim_start().to_owned()
 }
 
+/// The process of a lock as it is shown: its identifier and its program.
+pub(super) fn process(row: &LiveRow) -> String {
+    format!("{} {}", row.pid, row.program).trim_end().to_owned()
+}
+
+/// The sentence about where a lock is waited for, with its process where another one's lock has the same name.
+pub(super) fn wait_sentence(table: &LiveTable, row: &LiveRow) -> Option<String> {
+    let of = process(row);
+    let is_ambiguous = table.rows.iter().any(|other| other.lock == row.lock && process(other) != of);
+    let told_name = if is_ambiguous { format!("{} ({of})", row.lock) } else { row.lock.clone() };
+    call_sites::sentence(&told_name, &row.call_sites)
+}
+
 fn rows(table: &LiveTable, top: usize) -> Table {
-    let process = Column::text("process", "process");
+    let of_process = Column::text("process", "process");
     let several = table.rows.iter().any(|row| row.pid != table.rows[0].pid);
     let mut shown = Table::new([
         Column::text("lock", "lock"),
-        if several { process.kept() } else { process.detail() },
+        if several { of_process.kept() } else { of_process.detail() },
         Column::text("use", "use"),
         Column::number("acquires_per_s", "acquires/s"),
         Column::percent("contended_share", "contended %"),
@@ -142,7 +155,7 @@ fn rows(table: &LiveTable, top: usize) -> Table {
         let ms = |ns: f64| ns / 1e6;
         shown.row([
             Cell::from(row.lock.as_str()),
-            format!("{} {}", row.pid, row.program).into(),
+            process(row).into(),
             row.way.as_str().into(),
             row.acquires_per_s.into(),
             row.contended_share.into(),
@@ -161,7 +174,7 @@ fn rows(table: &LiveTable, top: usize) -> Table {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use profile::read::live::LiveRow;
+    use profile::read::SiteUse;
 
     pub(in crate::top) fn table() -> LiveTable {
         let header = LiveHeader {
@@ -239,6 +252,24 @@ pub(super) mod tests {
             assert!(ended.contains(part), "{part}: {ended}");
         }
         assert!(!ended.contains("more (--top"), "{ended}");
+    }
+
+    #[test]
+    fn locks_of_one_name_are_told_with_their_processes() {
+        let mut table = table();
+        let site = SiteUse { function: "serve".into(), waited_ns: 1e6, ..SiteUse::default() };
+        table.rows[0].call_sites = vec![site];
+        let told = |table: &LiveTable| wait_sentence(table, &table.rows[0]).unwrap();
+        table.rows[1].lock = "cache_lock".into();
+        assert_eq!(told(&table), "Waits for cache_lock: 100 % in serve.", "another way to use it");
+        table.rows[1].pid = 4800;
+        assert_eq!(told(&table), "Waits for cache_lock (4711 server): 100 % in serve.");
+        assert!(
+            text(&table, NOW, 1, Screen::FILE).contains("cache_lock (4711 server): 100 %"),
+            "not shown, and yet there"
+        );
+        table.rows[1].lock = "log_lock".into();
+        assert_eq!(told(&table), "Waits for cache_lock: 100 % in serve.");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What the screen shows: the table, one lock, and what keys do to them. It knows no terminal.
 
-use super::batch::{notes, summary, thread_name};
+use super::batch::{notes, process, summary, thread_name, wait_sentence};
 use super::history::History;
 use super::sort::Sort;
 use clap::ValueEnum as _;
@@ -9,8 +9,8 @@ use profile::read::live::{LiveRow, LiveTable, LockUse, Since};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
+use report::Screen;
 use report::text::{printable, short, time};
-use report::{Screen, call_sites};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// What a key leads to.
@@ -280,7 +280,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 /// What is known of one lock: what is so now, from where it was waited for, its threads, and the calls that made it; prose in lines of
 /// so many cells.
 fn about(row: &LiveRow, table: &LiveTable, width: usize) -> Vec<String> {
-    let mut lines = vec![format!("{}, {} of process {} {}", row.lock, row.way, row.pid, row.program)];
+    let mut lines = vec![format!("{}, {} of process {}", row.lock, row.way, process(row))];
     lines.push(match (&row.holder, row.holder_ns) {
         (None, _) => "Which thread holds it is not known.".to_owned(),
         (Some(holder), None) => format!("Held by {}.", thread_name(holder)),
@@ -289,7 +289,7 @@ fn about(row: &LiveRow, table: &LiveTable, width: usize) -> Vec<String> {
     if let (Some(waiter), Some(ns)) = (&row.longest_waiter, row.longest_wait_ns) {
         lines.push(format!("{} has waited for {}.", thread_name(waiter), time(ns)));
     }
-    if let Some(sentence) = call_sites::sentence(&row.lock, &row.call_sites) {
+    if let Some(sentence) = wait_sentence(table, row) {
         lines.extend(wrapped(&sentence, width));
     }
     lines.push(String::new());
@@ -351,7 +351,7 @@ impl What {
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         match self {
             Self::Lock => row.lock.clone(),
-            Self::Process => format!("{} {}", row.pid, row.program),
+            Self::Process => process(row),
             Self::Use => row.way.clone(),
             Self::Figure(Sort::Contended) => {
                 or_dash(row.contended_share.map(|part| format!("{:.1}", 100.0 * part)))
@@ -696,6 +696,16 @@ mod tests {
         assert_eq!(press(&mut view, KeyCode::Char('q')), Then::Quit);
         let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
         assert_eq!([view.press(control('c')), view.press(control('q'))], [Then::Quit, Then::Nothing]);
+    }
+
+    #[test]
+    fn a_lock_is_told_with_its_process_where_another_ones_has_its_name() {
+        let mut table = hostile();
+        (table.rows[1].lock, table.rows[1].pid) = (table.rows[0].lock.clone(), 4800);
+        let mut view = View::new(table, Sort::Waiting, false);
+        press(&mut view, KeyCode::Enter);
+        let shown = drawn(&mut view, 80, 20).join("\n");
+        assert!(shown.contains("Waits for cache_lock (4711 server): 100 % in serve_request"), "{shown}");
     }
 
     #[test]

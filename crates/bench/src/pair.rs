@@ -15,10 +15,11 @@ use launch::{GLIBC, Launch, Library, Swaps};
 use pthread::environment;
 use session::host::allowed_cores;
 use session::noise::Watch;
+use session::scratch::Scratch;
 use session::usage::UsageError;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// What is measured.
@@ -238,29 +239,20 @@ fn more_than_plain(row: &PairRow, rows: &[PairRow]) -> Option<Spread> {
     statistics::spread(&more)
 }
 
-/// A profile that is removed at the end.
-struct Profile(PathBuf);
-
-impl Drop for Profile {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0); // it need not exist
-    }
-}
-
 /// Measures.
 ///
 /// # Errors
 ///
-/// A lock that no use can take, or a program that cannot be started.
+/// A lock that no use can take, a program that cannot be started, or no place for its profile.
 pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let mut rows = rows(&options.common.lock, &options.uses)?;
-    let file = format!("contend-bench-{}-{:x}.contend", std::process::id(), super::timing::stamp());
-    let profile = Profile(std::env::temp_dir().join(file));
+    let scratch = Scratch::new()?;
+    let profile = scratch.path().join("pair.contend");
     let progress = bench.start(rows.len() * (options.common.runs as usize + 1));
     let watch = Watch::start();
     let label = |pair: &Paired| pair.setting.name();
     in_rounds(&mut rows, 0..=options.common.runs, &*progress, label, |pair| {
-        Some(pair.run(bench, options, &profile.0).map_err(|error| format!("{error:#}")))
+        Some(pair.run(bench, options, &profile).map_err(|error| format!("{error:#}")))
     });
     drop(progress);
     let noise = watch.stop();

@@ -19,12 +19,12 @@ use pthread::site::Site;
 use report::text;
 use session::noise::{Noise, Watch};
 use session::progress::{Progress, Work};
+use session::scratch::Scratch;
 use session::{ensure_usage, host, interrupt, names};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
-use tempfile::TempDir;
 
 /// What stands for the number of threads in a command.
 pub const THREADS: &str = "{threads}";
@@ -134,7 +134,7 @@ struct Profiles {
     /// By round, else the last of each side alone.
     all: bool,
     /// What removes the folder when the gate ends, if it is not to be kept.
-    _temporary: Option<TempDir>,
+    _scratch: Option<Scratch>,
 }
 
 impl Profiles {
@@ -142,10 +142,10 @@ impl Profiles {
         if let Some(folder) = keep {
             let cannot = || format!("cannot make the folder {}", folder.display());
             std::fs::create_dir_all(folder).with_context(cannot)?;
-            return Ok(Self { folder: folder.to_owned(), all: true, _temporary: None });
+            return Ok(Self { folder: folder.to_owned(), all: true, _scratch: None });
         }
-        let temporary = tempfile::tempdir().context("cannot make a folder for profiles")?;
-        Ok(Self { folder: temporary.path().to_owned(), all: false, _temporary: Some(temporary) })
+        let scratch = Scratch::new()?;
+        Ok(Self { folder: scratch.path().to_owned(), all: false, _scratch: Some(scratch) })
     }
 
     /// The profile of a side in a round, of which 0 is the warm-up.

@@ -5,9 +5,10 @@ use super::record::{nanoseconds, run_values};
 use super::tasks::{Sight, Tasks};
 use profile::format::{MAGIC, PAGE};
 use profile::session::{Counted, Look, Recording};
+use session::in_use;
 use session::noise::{Watch, cpu_of};
 use std::collections::VecDeque;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -287,14 +288,20 @@ struct Kept {
 }
 
 impl Kept {
-    /// Those that are there already, of earlier recordings to this file, are the oldest.
+    /// Those that are there already, of earlier recordings to this file, are the oldest. What an earlier one was writing when it was
+    /// killed is removed.
     fn of(recording: &Path, space: u64) -> io::Result<Self> {
         let folder = recording.parent().unwrap_or(Path::new("/")).to_owned();
         let stem = PathBuf::from(recording.file_stem().unwrap_or_default());
         let mut files = Vec::new();
         for entry in std::fs::read_dir(&folder)?.flatten() {
             let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-            if is_file && is_of_interval(&entry.file_name(), &stem) && is_profile(&entry.path()) {
+            if is_file
+                && is_unfinished(&entry.file_name(), &stem)
+                && let Some(_marked) = in_use::left_behind(&entry.path())
+            {
+                let _ = std::fs::remove_file(entry.path()); // else by the next recording
+            } else if is_file && is_of_interval(&entry.file_name(), &stem) && is_profile(&entry.path()) {
                 files.push((entry.path(), entry.metadata().map_or(0, |data| on_disk(&data))));
             }
         }
@@ -303,12 +310,21 @@ impl Kept {
         Ok(Self { folder, stem, files: files.into(), bytes, space, written: 0 })
     }
 
+    /// A file for a profile that is not finished: one of a name that [`is_unfinished`] knows.
+    fn fresh(&self) -> io::Result<tempfile::NamedTempFile> {
+        let mut prefix = OsString::from(".");
+        prefix.push(&self.stem);
+        prefix.push("-");
+        tempfile::Builder::new().prefix(&prefix).suffix(UNFINISHED).tempfile_in(&self.folder)
+    }
+
     /// Writes the profile of an interval that began then, and removes as many of the oldest as have no room beside it.
     fn keep(&mut self, profile: &[u8], began: SystemTime) -> io::Result<()> {
         let mut name = self.stem.clone().into_os_string();
         name.push(format!("-{}.contend", stamp(began)));
         let path = self.folder.join(name);
-        let file = tempfile::NamedTempFile::new_in(&self.folder)?;
+        let file = self.fresh()?;
+        in_use::mark(file.as_file());
         write_sparsely(file.as_file(), profile)?;
         let length = on_disk(&file.as_file().metadata()?);
         file.persist(&path).map_err(|error| error.error)?;
@@ -362,6 +378,17 @@ fn is_of_interval(name: &OsStr, stem: &Path) -> bool {
     })
 }
 
+/// What the name of a profile ends with that is not finished.
+const UNFINISHED: &str = ".unfinished";
+
+/// Whether it is the name of an unfinished profile of this stem.
+fn is_unfinished(name: &OsStr, stem: &Path) -> bool {
+    let rest = name.as_bytes().strip_prefix(b".");
+    let rest = rest.and_then(|rest| rest.strip_prefix(stem.as_os_str().as_bytes())?.strip_prefix(b"-"));
+    let random = rest.and_then(|rest| rest.strip_suffix(UNFINISHED.as_bytes()));
+    random.is_some_and(|random| !random.is_empty() && random.iter().all(u8::is_ascii_alphanumeric))
+}
+
 fn is_profile(path: &Path) -> bool {
     let mut begin = [0; MAGIC.len()];
     profile::read::files::open(path)
@@ -383,6 +410,31 @@ mod tests {
         // Counting alone is past the budget: a tenth of it is left for times.
         assert_eq!(period(1e7, 1e9, 5.0, 20.0), 250);
         assert_eq!(period(1e12, 1e9, 5.0, 20.0), MOST_SELDOM);
+    }
+
+    #[test]
+    fn what_a_killed_recording_was_writing_is_removed_by_the_next_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let recording = folder.path().join("p.contend");
+        let kept = Kept::of(&recording, 1 << 20).expect("the folder is there");
+        let make_old = |file: &File| {
+            let long_ago = SystemTime::now() - Duration::from_secs(3_600);
+            file.set_modified(long_ago).expect("its time can be set");
+        };
+        // Who is killed does not come to remove it.
+        let (killed, _) = kept.fresh().expect("space on the disk").keep().expect("it stays");
+        make_old(&killed);
+        drop(killed);
+        let used = kept.fresh().expect("space on the disk");
+        make_old(used.as_file());
+        in_use::mark(used.as_file());
+        for name in [".tmpAbCdEf", ".p-2-AbCdEf.unfinished", ".p-.unfinished", "p-AbCdEf.unfinished"] {
+            make_old(&File::create(folder.path().join(name)).expect("space on the disk"));
+        }
+        Kept::of(&recording, 1 << 20).expect("the folder is there");
+        let names = std::fs::read_dir(folder.path()).expect("the folder").flatten();
+        let left = names.map(|entry| entry.path()).collect::<Vec<_>>();
+        assert!(left.len() == 5 && left.iter().any(|path| path == used.path()), "{left:?}");
     }
 
     #[test]

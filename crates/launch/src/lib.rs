@@ -305,7 +305,7 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
                 libc::killpg(group, libc::SIGKILL);
             }
             if !interrupt::take(signal) {
-                signals::die_of(signal);
+                interrupt::end(signal);
             }
         }
     }

@@ -222,6 +222,7 @@ pub(crate) fn start() {
     };
     // SAFETY: `map_file` has checked the header and mapped the file at its limit; the constructor runs alone.
     if !unsafe { RECORDER.start(file.base, file.length, file.exist, &image) } {
+        system::forget_file(); // the program runs unrecorded, and has no descriptor of it
         // SAFETY: the mapping stays, and starts with a header.
         return count_unrecorded(unsafe { &*file.base.cast::<Header>() });
     }

@@ -141,6 +141,21 @@ fn an_unknown_record_is_skipped() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "takes many minutes under Miri")]
+fn names_past_the_bound_are_left_out_and_counts_are_read() {
+    let file = File::new(32 << 20, 1);
+    let ids: Vec<u8> =
+        (0..1_u64 << 12).flat_map(|start| [&start.to_le_bytes()[..], &[1, 7]].concat()).collect();
+    for _ in 0..=1 << 8 {
+        file.recorder.append(contend_profile::format::Type::BuildIds, &[&ids]);
+    }
+    let symbol: [&[u8]; 2] = [&7_u64.to_le_bytes(), b"futex_wait"];
+    file.recorder.append(contend_profile::format::Type::KernelSymbol, &symbol);
+    file.pair(&PerThread::new(), &Trace::new(), 0x1000, 1, 1);
+    assert_eq!(table(&file.bytes()).unwrap().rows.len(), 1);
+}
+
+#[test]
 fn a_thread_that_died_while_it_got_room_spoils_nothing() {
     let file = File::new(1 << 20, 1);
     let t = PerThread::new();

@@ -2,10 +2,12 @@
 //! short, and nothing temporary is left behind.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use machine::{Clock, Machine as _, Native};
 
-use crate::signals;
+use crate::{scratch, signals};
 
 /// Whether the first interrupt is kept, and whether it has come.
 static KEPT: AtomicBool = AtomicBool::new(false);
@@ -27,7 +29,7 @@ pub fn keep() {
     extern "C" fn note(signal: libc::c_int) {
         if !take(signal) {
             // SAFETY: a user who interrupts a second time wants no more of it.
-            unsafe { signals::die_of(signal) };
+            unsafe { end(signal) };
         }
     }
     KEPT.store(true, Ordering::Relaxed);
@@ -53,9 +55,41 @@ pub fn take(signal: libc::c_int) -> bool {
     }
 }
 
+/// Ends the command by a signal; a [`scratch::Scratch`] goes with it. Allowed in a handler.
+///
+/// # Safety
+/// As of [`signals::die_of`].
+pub unsafe fn end(signal: libc::c_int) {
+    scratch::remove_now();
+    // SAFETY: the caller's promise.
+    unsafe { signals::die_of(signal) };
+}
+
 /// Whether the command was interrupted.
 pub fn came() -> bool {
     CAME.load(Ordering::Relaxed)
+}
+
+/// Hands on what is received, until all senders are gone; false if the command was interrupted before.
+///
+/// # Errors
+/// The first one of `each`, after which nothing more is received.
+pub fn receive_all<T, E>(
+    receiver: &Receiver<T>,
+    mut each: impl FnMut(T) -> Result<(), E>,
+) -> Result<bool, E> {
+    /// So long an interrupt may wait to be seen.
+    const POLL_EVERY: Duration = Duration::from_millis(50);
+    loop {
+        match receiver.recv_timeout(POLL_EVERY) {
+            Ok(received) => each(received)?,
+            Err(RecvTimeoutError::Disconnected) => return Ok(true),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        if came() {
+            return Ok(false);
+        }
+    }
 }
 
 /// What is set when the command is interrupted, for code that looks often.

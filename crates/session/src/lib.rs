@@ -5,15 +5,17 @@
 //! - [`noise`] says what else the machine did meanwhile, [`host`] which machine it is, and [`placement`] in which order its cores are taken;
 //! - [`seeds`] are those of simulations that are repeated;
 //! - [`names`] answers an unknown name with the nearest known ones, as a [`usage`] error;
-//! - [`output_file`] is a file that is whole or not there.
+//! - [`output_file`] is a file that is whole or not there, and [`scratch`] a folder that is gone afterwards, as [`in_use`] tells.
 
 pub mod host;
+pub mod in_use;
 pub mod interrupt;
 pub mod names;
 pub mod noise;
 pub mod output_file;
 pub mod placement;
 pub mod progress;
+pub mod scratch;
 pub mod seeds;
 pub mod signals;
 pub mod usage;

@@ -261,8 +261,6 @@ pub fn sweep_or(
     progress: &dyn Progress,
     cut: impl FnOnce(Vec<Option<SimulatedRun>>) -> Infallible,
 ) -> anyhow::Result<Vec<SimulatedRun>> {
-    /// So long an interrupt may wait to be seen.
-    const POLL_EVERY: Duration = Duration::from_millis(50);
     let steps = progress.start(Work::Simulations, setups.len());
     let mut finished: Vec<Option<SimulatedRun>> = setups.iter().map(|_| None).collect();
     std::thread::scope(|scope| {
@@ -275,20 +273,15 @@ pub fn sweep_or(
                 });
             measured.unwrap_or_default();
         });
-        loop {
-            match receiver.recv_timeout(POLL_EVERY) {
-                Ok((number, measured)) => {
-                    finished[number] = Some(measured?);
-                    steps.done();
-                }
-                Err(mpsc::RecvTimeoutError::Disconnected) => break,
-                Err(mpsc::RecvTimeoutError::Timeout) => {}
-            }
-            if interrupt::came() {
-                drop(steps);
-                // Runs that are under way cannot be ended otherwise than with the process.
-                match cut(std::mem::take(&mut finished)) {}
-            }
+        let all = interrupt::receive_all(&receiver, |(number, measured): (usize, anyhow::Result<_>)| {
+            finished[number] = Some(measured?);
+            steps.done();
+            anyhow::Ok(())
+        })?;
+        if !all {
+            drop(steps);
+            // Runs that are under way cannot be ended otherwise than with the process.
+            match cut(std::mem::take(&mut finished)) {}
         }
         Ok(finished.into_iter().flatten().collect())
     })

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -149,9 +150,12 @@ def interrupt_running(threads: Collection[int]) -> None:
 
 def _ran(line: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        line, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace"
-    ) as process:
+    with (
+        _Witness() as witness,
+        subprocess.Popen(
+            line, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace"
+        ) as process,
+    ):
         _running[process] = threading.get_ident()
         # communicate() raises KeyboardInterrupt at once, and not after 250 ms: where a whole process group was interrupted, the command
         # has been too, and takes a second interrupt for the same one within 100 ms alone.
@@ -159,7 +163,7 @@ def _ran(line: list[str], environment: Mapping[str, str]) -> subprocess.Complete
         try:
             output, errors = process.communicate()
         except BaseException as error:
-            _end(process, is_interrupted=isinstance(error, KeyboardInterrupt) and _terminal_interrupts())
+            _end(process, is_interrupted=isinstance(error, KeyboardInterrupt) and witness.was_interrupted())
             raise
         finally:
             del _running[process]
@@ -186,18 +190,37 @@ def _ends(process: subprocess.Popen[str]) -> bool:
     return True
 
 
-def _terminal_interrupts() -> bool:
-    """Whether a Ctrl-C of the terminal interrupts this process, and with it the command, which is in the same process group."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:
-        return False
-    finally:
-        os.close(terminal)
+class _Witness:
+    """A process beside the command, which ends by what interrupts the process group: it tells a Ctrl-C of the terminal, which the
+    command has got too, from an interrupt of this process alone.
+
+    The main thread has one, since only that is interrupted. The process ends with this one, whatever ends this one: its input does.
+    """
+
+    SIGNALLED_WITHIN_S = 0.5
+    """So long it may take to end, on a machine where much runs. An interrupt of this process alone comes to the command so much later."""
+
+    def __enter__(self) -> _Witness:
+        self._process: subprocess.Popen[bytes] | None = None
+        if threading.current_thread() is threading.main_thread():
+            # Without it interrupts are passed on, which the command takes for one within 100 ms.
+            with contextlib.suppress(OSError):
+                self._process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def was_interrupted(self) -> bool:
+        """Whether the process group was interrupted."""
+        if self._process is None:
+            return False
+        try:
+            return self._process.wait(self.SIGNALLED_WITHIN_S) == -signal.SIGINT
+        except subprocess.TimeoutExpired:
+            return False
 
 
 PROGRESS = re.compile(r"^contend: \d+ of \d+(?: \w+, about |, ).*\n?", re.MULTILINE)

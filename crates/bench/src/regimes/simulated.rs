@@ -12,10 +12,12 @@ use rayon::prelude::*;
 use session::ensure_usage;
 use session::interrupt;
 use session::placement::Placement;
-use session::progress::{Progress, Work};
+use session::progress::{Progress, Steps, Work};
 use session::seeds::Seeds;
 use simulator::patient::{Patient, with_beds};
 use simulator::{Hardware, Simulated, Simulation};
+use std::convert::Infallible;
+use std::sync::mpsc::{self, Sender};
 use workloads::client::Wrong;
 use workloads::exclusion::Exclusion;
 use workloads::mix::{self, Mix, Outcome};
@@ -96,25 +98,16 @@ impl Machines {
         locks: &[Contender],
         runs: u32,
     ) -> Vec<Measured> {
-        let jobs: Vec<_> = regimes
+        let jobs: Vec<Job> = regimes
             .iter()
-            .flat_map(|regime| locks.iter().map(move |lock| (regime, lock)))
+            .flat_map(|regime| locks.iter().map(move |&lock| (regime, lock)))
             .flat_map(|(regime, lock)| {
-                Seeds { first: self.seed, count: runs }.iter().map(move |seed| (regime, lock, seed))
+                Seeds { first: self.seed, count: runs }.iter().map(move |seed| (regime.clone(), lock, seed))
             })
             .collect();
         let steps = progress.start(Work::Simulations, jobs.len());
-        let given: Vec<Result<Sample, String>> = jobs
-            .par_iter()
-            .map(|&(regime, lock, seed)| {
-                let given =
-                    if interrupt::came() { Err(CUT_SHORT.into()) } else { self.sample(regime, lock, seed) };
-                steps.done();
-                given
-            })
-            .collect();
+        let mut given = self.samples(jobs, &*steps).into_iter();
         drop(steps);
-        let mut given = given.into_iter();
         let mut figures = |&lock: &Contender| {
             // All runs are taken, so that those of the next lock come next, even after a failure.
             let runs: Vec<_> = given.by_ref().take(runs as usize).collect();
@@ -125,6 +118,33 @@ impl Machines {
             locks: locks.iter().map(&mut figures).collect(),
         };
         regimes.iter().map(measured).collect()
+    }
+
+    /// Runs simulations side by side, in a thread of their own: those that are under way cannot be ended, and an interrupt leaves them to
+    /// the end of the process.
+    fn samples(&self, jobs: Vec<Job>, steps: &dyn Steps) -> Vec<Result<Sample, String>> {
+        let mut given: Vec<_> = jobs.iter().map(|_| Err(CUT_SHORT.to_owned())).collect();
+        if interrupt::came() {
+            return given;
+        }
+        let (machines, (sender, receiver)) = (self.clone(), mpsc::channel());
+        let simulating = std::thread::spawn(move || {
+            let run = |sender: &mut Sender<_>, (number, job): (usize, &Job)| {
+                let (regime, lock, seed) = job;
+                sender.send((number, machines.sample(regime, lock, *seed))).map_err(drop)
+            };
+            // After an interrupt the receiver is gone, and nothing more begins.
+            jobs.par_iter().enumerate().try_for_each_with(sender, run).unwrap_or_default();
+        });
+        let Ok(all) = interrupt::receive_all(&receiver, |(number, sample)| {
+            given[number] = sample;
+            steps.done();
+            Ok::<_, Infallible>(())
+        });
+        if all && let Err(panic) = simulating.join() {
+            std::panic::resume_unwind(panic);
+        }
+        given
     }
 
     fn sample(&self, regime: &Regime, lock: &Contender, seed: u64) -> Result<Sample, String> {
@@ -157,6 +177,9 @@ impl Machines {
         })
     }
 }
+
+/// A lock in a regime, with a seed.
+type Job = (Regime, Contender, u64);
 
 /// What one run says of one lock.
 struct Sample {

@@ -28,6 +28,7 @@ use profile::{LockTable, Profile};
 use serde::Serialize;
 use session::noise::{Noise, Watch};
 use session::progress::{Progress, Work};
+use session::scratch::Scratch;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::Path;
@@ -102,7 +103,7 @@ impl Validated {
 ///
 /// Something that is not the program's fault.
 pub fn validate(program: &Program, setting: &Setting, progress: &dyn Progress) -> anyhow::Result<Validated> {
-    let folder = tempfile::tempdir().context("cannot make a directory for profiles")?;
+    let folder = Scratch::new()?;
     match profile_and_measure(program, setting, folder.path(), progress)? {
         Ok(measured) => held_against(program, setting, folder.path(), &measured, progress),
         Err(why) => Ok(Validated::failed(program, why)),

@@ -300,8 +300,8 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
     Ok(Profile { path: path.to_owned(), header, sections, run, tasks, kernel })
 }
 
-/// Mappings and build identifiers in all, those that children inherit too: enough for thousands of processes, and a bound
-/// for files that lie.
+/// Mappings, build identifiers and names of the kernel in all, those that children inherit too: enough for thousands of processes, and
+/// a bound for files that lie. Those past it are left out, and counts are read all the same.
 const BOUND: usize = 1 << 20;
 
 /// Bytes of records in one block. Writers make no block that is nearly as long.
@@ -395,7 +395,7 @@ struct Parser<'p> {
     tasks: Vec<TaskValues>,
     /// The records of the present block.
     bytes: Vec<u8>,
-    /// Mappings and build identifiers that there may still be.
+    /// Mappings, build identifiers and names of the kernel that there may still be.
     space: usize,
     paths: Paths,
 }
@@ -529,7 +529,6 @@ impl<'p> Parser<'p> {
             return Ok(());
         }
         let (section, begun) = self.sections.entry(block.section).or_default();
-        let too_many = |what: &str| too_many(self.path, offset, what);
         if is(Type::Process) {
             section.number = block.section;
             section.process = ProcessValues::decode(record);
@@ -555,8 +554,7 @@ impl<'p> Parser<'p> {
         } else if is(Type::Mappings) {
             begun.mappings.push(self.paths.parse_mappings(payload, &mut self.space));
         } else if is(Type::BuildIds) {
-            parse_build_ids(payload, &mut section.build_ids, &mut self.space)
-                .ok_or_else(|| too_many("build identifiers"))?;
+            parse_build_ids(payload, &mut section.build_ids, &mut self.space);
         } else if is(Type::Thread) {
             section.threads.insert(position, ThreadValues::decode(record));
         } else if is(Type::Lock) {
@@ -578,19 +576,13 @@ impl<'p> Parser<'p> {
         } else if is(Type::Holder) {
             section.holders.push(HolderValues::decode(record));
         } else {
-            return self.kernel_record(block, what, record, offset);
+            self.kernel_record(block, what, record);
         }
         Ok(())
     }
 
     /// A record of what was watched in the kernel; or of a type that a later version writes, which is passed over.
-    fn kernel_record(
-        &mut self,
-        block: &BlockHeaderValues,
-        what: u16,
-        record: &[u8],
-        offset: u64,
-    ) -> Result<(), Error> {
+    fn kernel_record(&mut self, block: &BlockHeaderValues, what: u16, record: &[u8]) {
         let is = |kind: Type| what == kind as u16;
         let (_, begun) = self.sections.entry(block.section).or_default();
         if is(Type::KernelWatch) {
@@ -605,22 +597,16 @@ impl<'p> Parser<'p> {
             begun.kernel.stacks.push((KernelStackValues::decode(values), words(functions).collect()));
         } else if is(Type::KernelRelease) {
             begun.kernel.releases.push(KernelReleaseValues::decode(record));
-        } else if is(Type::KernelSymbol) {
-            self.space = self
-                .space
-                .checked_sub(1)
-                .ok_or_else(|| too_many(self.path, offset, "names of the kernel"))?;
+        } else if is(Type::KernelSymbol)
+            && let Some(rest) = self.space.checked_sub(1)
+        {
+            self.space = rest;
             let payload = &record[8..];
             let name = payload.get(8..).unwrap_or_default();
             let name = String::from_utf8_lossy(&name[..name.len().min(2 * LONGEST_KERNEL_SYMBOL)]);
             begun.kernel.symbols.insert(word(payload, 0), printable_up_to(LONGEST_KERNEL_SYMBOL, &name));
         }
-        Ok(())
     }
-}
-
-fn too_many(path: &Path, offset: u64, what: &str) -> Error {
-    damaged(path, offset, format!("more than {BOUND} {what} in one profile, where that is the bound"))
 }
 
 /// The little-endian words of a record, one after another.
@@ -757,14 +743,13 @@ fn least_length(what: u16) -> usize {
         | of(Type::KernelRelease, KernelRelease::LENGTH)
 }
 
-/// `None` when there are more than `space`.
-fn parse_build_ids(mut bytes: &[u8], ids: &mut HashMap<u64, Vec<u8>>, space: &mut usize) -> Option<()> {
+/// The build identifiers of a record, as far as there is `space` for them.
+fn parse_build_ids(mut bytes: &[u8], ids: &mut HashMap<u64, Vec<u8>>, space: &mut usize) {
     while bytes.len() > 9 {
         let end = 9 + usize::from(bytes[8]);
-        let Some(id) = bytes.get(9..end) else { break };
-        *space = space.checked_sub(1)?;
+        let (Some(id), Some(rest)) = (bytes.get(9..end), space.checked_sub(1)) else { break };
+        *space = rest;
         ids.insert(word(bytes, 0), id.to_vec());
         bytes = &bytes[end..];
     }
-    Some(())
 }

@@ -93,18 +93,16 @@ pub(crate) struct Ran<'a> {
     pub(crate) rows: &'a [Row],
 }
 
-impl Ran<'_> {
-    /// What the rows say of a change that they show: another lock, or another number of threads.
-    fn shown(&self, change: &Change, threads: u32) -> Option<Range> {
-        let of_lock = |lock: Option<String>| self.rows.iter().find(|row| row.lock == lock);
-        let own = of_lock(None)?;
-        let after = match (&change.lock, change.threads) {
-            (Some(lock), None) if change.is_one_word() => of_lock(Some(lock.label()))?.at(threads)?,
-            (None, Some(threads)) if change.is_one_word() => own.at(threads)?,
-            _ => return None,
-        };
-        Some(after.over(own.at(threads)?))
-    }
+/// What the rows say of a change that they show: another lock, or another number of threads.
+fn shown(rows: &[Row], change: &Change, threads: u32) -> Option<Range> {
+    let of_lock = |lock: Option<String>| rows.iter().find(|row| row.lock == lock);
+    let own = of_lock(None)?;
+    let after = match (&change.lock, change.threads) {
+        (Some(lock), None) if change.is_one_word() => of_lock(Some(lock.label()))?.at(threads)?,
+        (None, Some(threads)) if change.is_one_word() => own.at(threads)?,
+        _ => return None,
+    };
+    Some(after.over(own.at(threads)?))
 }
 
 /// Less is not worth the work of a change.
@@ -136,7 +134,7 @@ impl Adviser<'_> {
         let lock = change.lock.as_ref().map(|lock| stage.lock(lock, blueprint, shares));
         // Readers need a lock that they can share.
         let swapped = lock.or_else(|| shares.then_some("rw"));
-        if let Some(times) = ran.shown(change, self.case.threads) {
+        if let Some(times) = shown(ran.rows, change, self.case.threads) {
             return Ok(Gain { times: Some(times), ..self.case.gain(change, swapped) });
         }
         let threads = change.threads.unwrap_or(self.case.threads);
@@ -163,6 +161,8 @@ pub(crate) fn candidates(best: &[Alternative], peak: Option<u32>, read_mostly: b
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer::Point;
+    use crate::verdict::Verdict;
 
     #[test]
     fn a_change_keeps_the_locks_that_there_are() {
@@ -170,6 +170,34 @@ mod tests {
         before.locks[0].copies = 8;
         assert_eq!(changed(&Change::NONE, &before).locks[0].copies, 8);
         assert_eq!(changed(&Change { split: 2, ..Change::NONE }, &before).locks[0].copies, 16);
+    }
+
+    #[test]
+    fn gains_of_locks_and_of_threads_are_those_of_the_rows() {
+        let row = |lock: Option<&str>, values: [f64; 2]| {
+            let point = |(threads, value): (u32, f64)| Point {
+                threads,
+                value,
+                low: 0.9 * value,
+                high: 1.1 * value,
+                measured: true,
+                unstable: false,
+            };
+            Row {
+                lock: lock.map(str::to_owned),
+                code: "mcs".into(),
+                points: [1, 2].into_iter().zip(values).map(point).collect(),
+                verdict: Verdict::of(&[1, 2], &[values.to_vec()], |drawn| drawn),
+            }
+        };
+        let rows = [row(None, [1.0, 0.5]), row(Some("mcs"), [0.9, 1.5])];
+        let gain = |text: &str| shown(&rows, &change(text).unwrap(), 2);
+        let mcs = gain("lock=mcs").unwrap();
+        assert!((mcs.likely - 3.0).abs() < 1e-9 && mcs.low < 2.8 && mcs.high > 3.2, "{mcs:?}");
+        assert!((gain("threads=1").unwrap().likely - 2.0).abs() < 1e-9);
+        for other in ["lock=ticket", "section=0.5", "section=0.5,lock=mcs", "threads=3"] {
+            assert_eq!(gain(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -642,9 +642,8 @@ mod tests {
         assert!(rows[0].at(4).unwrap().measured && rows[0].verdict.measured);
     }
 
-    #[test]
-    fn a_machine_of_which_nothing_is_known_has_the_cores_that_profiles_tell() {
-        let question = |machine: &str| Question {
+    fn question(machine: &str) -> Question {
+        Question {
             profiles: Vec::new(),
             measured: Vec::new(),
             stretch: None,
@@ -657,13 +656,52 @@ mod tests {
             seed: 1,
             what_if: None,
             advice: false,
-        };
+        }
+    }
+
+    #[test]
+    fn a_machine_of_which_nothing_is_known_has_the_cores_that_profiles_tell() {
         let header = profile::TableHeader { cores: 2, ..profile::TableHeader::default() };
         let table = LockTable { header, rows: Vec::new(), striped: Vec::new(), kernel: None, program: None };
         let cores = |machine, tables: &[LockTable]| profiled_on(&question(machine), tables).topology.cores();
         assert_eq!(cores(TYPICAL, std::slice::from_ref(&table)), 2);
         assert_eq!(cores(TYPICAL, &[]), 64);
         assert_eq!(cores("altra-q80", &[table]), 80);
+    }
+
+    #[test]
+    fn a_gain_is_as_uncertain_as_both_of_its_sides() {
+        let point = |value: f64, low: f64, high: f64| Point {
+            threads: 64,
+            value,
+            low,
+            high,
+            measured: false,
+            unstable: false,
+        };
+        let wide = point(4.0, 2.0, 8.0);
+        let Range { low, likely, high } = wide.over(point(2.0, 2.0, 2.0));
+        assert!((low - 1.0).abs() < 1e-9 && (likely - 2.0).abs() < 1e-9 && (high - 4.0).abs() < 1e-9);
+        let both = wide.over(point(2.0, 1.0, 4.0));
+        assert!(both.low < low && both.high > high, "{both:?}");
+    }
+
+    #[test]
+    fn a_list_of_cores_stays_and_a_long_range_is_shown_by_a_few() {
+        let threads = |cores: Vec<u32>| target(&Question { cores, ..question(TYPICAL) }, &[]).1;
+        let list: Vec<u32> = [1, 2].into_iter().chain((4..=48).step_by(4)).collect();
+        assert_eq!(threads(list.clone()), list);
+        assert_eq!(threads((1..=16).collect()), [1, 2, 4, 8, 12, 16]);
+    }
+
+    #[test]
+    fn a_measured_lock_without_a_row_is_refused() {
+        let measured = |lock| [MeasuredPoint::of(Some(lock), curve::Point::exact(2, 0.6))];
+        let verdict = Verdict::of(&[1, 2], &[vec![1.0, 0.5]], |drawn| drawn);
+        let rows = [Row { lock: Some("mcs".into()), code: "mcs".into(), points: Vec::new(), verdict }];
+        assert!(ensure_forecast(&measured("mcs"), &rows).is_ok());
+        let error = ensure_forecast(&measured("elided"), &rows).unwrap_err().to_string();
+        assert!(error.contains("`elided`") && error.contains("(mcs)"), "{error}");
     }
 
     #[test]

@@ -125,18 +125,3 @@ pub(super) fn checked(
     });
     Ok(rows.collect())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_gain_is_as_uncertain_as_both_of_its_sides() {
-        let exact = Point::exact(64, 2.0);
-        let wide = Point { cores: 64, value: 4.0, low: 2.0, high: 8.0 };
-        let Spread { low, median, high } = ratio(exact, wide);
-        assert!((low - 1.0).abs() < 1e-9 && (median - 2.0).abs() < 1e-9 && (high - 4.0).abs() < 1e-9);
-        let both = ratio(Point { value: 2.0, low: 1.0, high: 4.0, cores: 64 }, wide);
-        assert!(both.low < low && both.high > high, "{both:?}");
-    }
-}

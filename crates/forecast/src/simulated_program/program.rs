@@ -398,3 +398,26 @@ impl Step {
         self.chance >= 1.0 || even(random) < self.chance
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_are_as_many_as_a_simulation_has_memory_for() {
+        let section = |lines: f64| Section { work_cycles: 10.0, spread: Durations::Fixed, lines };
+        let guard = |apart, lines| Guard {
+            lock: "mcs",
+            copies: 20_000,
+            apart,
+            reads: 0.0,
+            exclusive: section(lines),
+            shared: section(0.0),
+            waits: None,
+        };
+        assert!(guard(false, 1.5).most_copies(1_024, 1) > 1_024);
+        assert!(guard(false, 1.5).most_copies(1_024, 3) > 512);
+        assert!(guard(true, 200.0).most_copies(1_024, 1) < 16);
+        assert_eq!(guard(true, 1e6).most_copies(1_024, 1), 1);
+    }
+}

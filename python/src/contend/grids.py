@@ -109,13 +109,30 @@ def product(axes: Mapping[str, list[Value]]) -> list[dict[str, Value]]:
 
 
 def simulations(axes: dict[str, list[Value]]) -> list[dict[str, Value]]:
-    if missing := [name for name in ("workload", "lock", "cores") if name not in axes]:
-        raise GridError(f"the grid has no {' and no '.join(missing)}: a simulation needs a workload, a lock and cores")
-    if several := [value for name in ("lock", "cores") for value in axes[name] if "," in str(value)]:
+    """Of each workload and each lock; a workload that takes none has no `lock`."""
+    if missing := [name for name in ("workload", "cores") if name not in axes]:
+        raise GridError(f"the grid has no {' and no '.join(missing)}: a simulation needs a workload, cores and, in most workloads, a lock")
+    if several := [value for name in ("lock", "cores") for value in axes.get(name, ()) if "," in str(value)]:
         raise GridError(f"`{several[0]}` is several values: a run has one lock and one number of cores, write a list of them")
     if "this" in axes.get("machine", []):
         raise GridError("`this` is another machine on each computer: `contend calibrate -o FILE` writes it down, name FILE")
-    return product({**axes, "seed": axes.get("seed", SEEDS)})
+    runs = product({**axes, "seed": axes.get("seed", SEEDS)})
+    locking = {workload for workload in axes["workload"] if takes_lock(str(workload))}
+    if "lock" not in axes:
+        if locking:
+            raise GridError(f"the grid has no lock: {', '.join(sorted(map(str, locking)))} needs one")
+        return runs
+    if not locking:
+        raise GridError(f"{axes['workload'][0]} takes no lock: leave `lock`")
+    # Every lock would be the same run of a workload that takes none.
+    runs = [run for run in runs if run["workload"] in locking or run["lock"] == axes["lock"][0]]
+    return [run if run["workload"] in locking else {name: run[name] for name in run if name != "lock"} for run in runs]
+
+
+def takes_lock(workload: str) -> bool:
+    """Whether a simulation of the workload takes a lock: a short one tells, which names `none` as its lock if it does not."""
+    document = run_json(["simulate", "--json", "--cores=1", "--seeds=1", "--duration=1us", "--", workload])
+    return any(run["lock"] != "none" for run in document["runs"])
 
 
 def simulated(document: Any) -> Mapping[str, Any]:

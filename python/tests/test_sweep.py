@@ -178,6 +178,18 @@ def test_workloads_without_a_lock_are_swept(tmp_path: Path) -> None:
     assert swept.runs["lock"].tolist() == ["ticket", "mcs", "none"] and len(swept.curves()) == 3
 
 
+def test_the_largest_seed_is_written(tmp_path: Path) -> None:
+    swept = contend.sweep({**SMALL, "cores": 2, "lock": "mcs", "seed": [1, 2**64 - 1]}, output=tmp_path)
+    assert swept.runs["seed"].tolist() == [1, 2**64 - 1]
+
+
+def test_a_machine_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bin.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(contend.GridError, match=r"bin\.toml is no machine file"):
+        runs_of({**SMALL, "machine": path})
+
+
 def test_figures_are_reproduced(tmp_path: Path) -> None:
     swept = contend.sweep({"kind": "reproduce", "figure": ["fig8", "claims"]}, output=tmp_path)
     assert swept.runs["figure"].tolist() == ["fig8", "claims"] and swept.runs["met"].iloc[1] > 0
@@ -195,6 +207,9 @@ def test_figures_are_reproduced(tmp_path: Path) -> None:
         ({"kind": "simulate", "lock": "mcs"}, "no workload and no cores"),
         ({"kind": "simulate", "workload": ["false-sharing", "counter"], "cores": 2}, "the grid has no lock: counter needs one"),
         ({**SMALL, "workload": "false-sharing"}, "false-sharing takes no lock: leave `lock`"),
+        ({**SMALL, "seed": "1..1000000000"}, "`seed` is 1,000,000,000 values"),
+        ({**SMALL, "seed": "1..99999999999999999999"}, "a grid has 1,000,000 runs at most"),
+        ({**SMALL, "seed": "1..1000", "think": "1..1000"}, "the grid has 8,000,000 runs"),
         ({**SMALL, "svg": "/tmp/overwritten"}, "`svg` is no key of a grid of kind simulate: write one of buckets, cores"),
         ({**SMALL, "trace": "/tmp/overwritten"}, "`trace` is no key"),
         ({"kind": "check", "output": "/tmp/overwritten"}, "`output` is no key"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 import sys
@@ -63,7 +64,7 @@ class Run:
             )
         kind, parameters = KINDS[self.kind], dict(self.parameters)
         argument = str(parameters.pop(kind.argument))
-        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".toml") as file:
             if self.machine_file is not None:
                 file.write(self.machine_file)
                 file.flush()
@@ -104,7 +105,13 @@ class Kind:
     """Flags of every run."""
 
 
+MOST_RUNS = 1_000_000
+"""A grid of more is taken for a mistake: all of its runs are held in memory."""
+
+
 def product(axes: Mapping[str, list[Value]]) -> list[dict[str, Value]]:
+    if (number := math.prod(len(values) for values in axes.values())) > MOST_RUNS:
+        raise GridError(f"the grid has {number:,} runs, and the most is {MOST_RUNS:,}: write shorter ranges, or several grids")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
@@ -205,6 +212,8 @@ def values_of(name: str, value: Any) -> list[Value]:
     """The values of an axis, or the one of what is no axis."""
     if isinstance(value, str) and (found := RANGE.fullmatch(value)):
         first, last, step = (int(number or 1) for number in found.groups())
+        if (number := (last - first) // step + 1) > MOST_RUNS:
+            raise GridError(f"`{name}` is {number:,} values, and a grid has {MOST_RUNS:,} runs at most: write a shorter range, or a step")
         return list(range(first, last + 1, step))
     if isinstance(value, Iterable) and not isinstance(value, str | os.PathLike | Mapping):
         return [one for part in value for one in values_of(name, part)]
@@ -222,7 +231,7 @@ def read_grid(grid: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, Any
     if isinstance(grid, Mapping):
         return dict(grid)
     try:
-        return tomllib.loads(Path(grid).read_text())
+        return tomllib.loads(Path(grid).read_text(encoding="utf-8"))
     except OSError as error:
         raise GridError(f"cannot read the grid {os.fspath(grid)}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -257,4 +266,13 @@ def _machine_files(machines: Iterable[Value]) -> dict[Value, str]:
     """The texts of those that are files and none of the machines that contend carries."""
     files = [machine for machine in machines if Path(str(machine)).is_file()]
     carried = {machine["name"] for machine in run_json(["machines", "--json"])} if files else ()
-    return {file: Path(str(file)).read_text() for file in files if file not in carried}
+    return {file: _machine_text(str(file)) for file in files if file not in carried}
+
+
+def _machine_text(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise GridError(f"cannot read the machine file {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise GridError(f"{file} is no machine file, as it is not text in UTF-8: {error}") from error

@@ -34,7 +34,7 @@ use std::time::Duration;
   contend advise -o kept -- ./server -t {threads}
   contend advise -o kept --target altra-q80 -- ./server -t {threads}    # the same for another machine: runs nothing")]
 pub(crate) struct Args {
-    /// Numbers of threads; {threads} in CMD stands for them [default: powers of two up to the cores of this machine]
+    /// Numbers of threads; {threads} in CMD stands for them [default: powers of two up to the cores of this machine, but at least 2 and at most 16]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, 1_024))]
     threads: Vec<Numbers>,
     /// The machine to forecast for: a name from `contend machines`, or a machine file

@@ -169,6 +169,27 @@ def test_locks_are_checked_under_the_models_that_they_are_checked_under(tmp_path
     assert "seconds" not in swept.results()[0].explorations
 
 
+def test_workloads_without_a_lock_are_swept(tmp_path: Path) -> None:
+    alone = {"kind": "simulate", "workload": "false-sharing", "cores": [1, 2], "seed": 1, "duration": "50us"}
+    swept = contend.sweep(alone, output=tmp_path / "alone")
+    assert swept.runs["lock"].tolist() == ["none"] * 2 and swept.curves()["cores"].tolist() == [1, 2]
+    beside = {**alone, "workload": ["counter", "false-sharing"], "lock": ["ticket", "mcs"], "cores": 2}
+    swept = contend.sweep(beside, output=tmp_path / "beside")
+    assert swept.runs["lock"].tolist() == ["ticket", "mcs", "none"] and len(swept.curves()) == 3
+
+
+def test_the_largest_seed_is_written(tmp_path: Path) -> None:
+    swept = contend.sweep({**SMALL, "cores": 2, "lock": "mcs", "seed": [1, 2**64 - 1]}, output=tmp_path)
+    assert swept.runs["seed"].tolist() == [1, 2**64 - 1]
+
+
+def test_a_machine_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bin.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(contend.GridError, match=r"bin\.toml is no machine file"):
+        runs_of({**SMALL, "machine": path})
+
+
 def test_figures_are_reproduced(tmp_path: Path) -> None:
     swept = contend.sweep({"kind": "reproduce", "figure": ["fig8", "claims"]}, output=tmp_path)
     assert swept.runs["figure"].tolist() == ["fig8", "claims"] and swept.runs["met"].iloc[1] > 0
@@ -184,6 +205,11 @@ def test_figures_are_reproduced(tmp_path: Path) -> None:
         ({**SMALL, "machine": "this"}, "contend calibrate -o FILE"),
         ({**SMALL, "seed": {}}, "`seed` is {}"),
         ({"kind": "simulate", "lock": "mcs"}, "no workload and no cores"),
+        ({"kind": "simulate", "workload": ["false-sharing", "counter"], "cores": 2}, "the grid has no lock: counter needs one"),
+        ({**SMALL, "workload": "false-sharing"}, "false-sharing takes no lock: leave `lock`"),
+        ({**SMALL, "seed": "1..1000000000"}, "`seed` is 1,000,000,000 values"),
+        ({**SMALL, "seed": "1..99999999999999999999"}, "a grid has 1,000,000 runs at most"),
+        ({**SMALL, "seed": "1..1000", "think": "1..1000"}, "the grid has 8,000,000 runs"),
         ({**SMALL, "svg": "/tmp/overwritten"}, "`svg` is no key of a grid of kind simulate: write one of buckets, cores"),
         ({**SMALL, "trace": "/tmp/overwritten"}, "`trace` is no key"),
         ({"kind": "check", "output": "/tmp/overwritten"}, "`output` is no key"),

@@ -107,13 +107,17 @@ impl Fitted {
 /// With three terms at most, every choice of the terms that are not zero can be solved and compared.
 fn least_squares(law: Law, points: &[Point]) -> [f64; MOST_TERMS] {
     let (_, count) = law.terms(1.0);
+    let weights: Vec<f64> = points
+        .iter()
+        .map(|point| point.value / f64::from(point.cores) / noise(point).max(LEAST_NOISE))
+        .collect();
+    // The largest weight is made about 1, whatever the unit, by a power of two, which rounds nothing.
+    let largest = weights.iter().copied().fold(0.0, f64::max);
+    let scale = (-largest.log2().floor()).clamp(-1000.0, 1000.0).exp2();
     let rows: Vec<[f64; MOST_TERMS]> = points
         .iter()
-        .map(|point| {
-            let n = f64::from(point.cores);
-            let weight = point.value / n / noise(point).max(LEAST_NOISE);
-            law.terms(n).0.map(|term| term * weight)
-        })
+        .zip(&weights)
+        .map(|(point, weight)| law.terms(f64::from(point.cores)).0.map(|term| term * (weight * scale)))
         .collect();
     let targets: Vec<f64> = points.iter().map(|point| 1.0 / noise(point).max(LEAST_NOISE)).collect();
     let mut best = ([0.0; MOST_TERMS], f64::INFINITY);
@@ -134,7 +138,7 @@ fn least_squares(law: Law, points: &[Point]) -> [f64; MOST_TERMS] {
             best = (solved, squares);
         }
     }
-    best.0
+    best.0.map(|coefficient| coefficient * scale)
 }
 
 /// The least-squares solution with the terms in `choice` alone; `None` where these points do not determine it.
@@ -260,17 +264,22 @@ pub fn extrapolate(curve: &Curve, cores: &[u32]) -> Result<Extrapolation, Extrap
     let weights: Vec<f64> =
         Law::ALL.iter().zip(&errors).map(|(&law, &error)| weight(law, error, points.len())).collect();
     let total: f64 = weights.iter().sum();
+    // A law of weight 0 is left out: 0 times infinity is no number.
+    let of_laws = |values: &mut dyn Iterator<Item = f64>| {
+        values
+            .zip(&weights)
+            .filter(|(_, weight)| **weight > 0.0)
+            .map(|(value, weight)| value * weight)
+            .sum::<f64>()
+            / total
+    };
     // How badly the mean of the laws predicted the last point.
-    let missed: f64 =
-        errors.iter().zip(&weights).filter_map(|(error, weight)| Some(error.as_ref()? * weight)).sum::<f64>()
-            / total;
+    let missed = of_laws(&mut errors.iter().map(|error| error.unwrap_or(0.0)));
 
     let predicted = ahead.iter().map(|&cores| {
         let ln: Vec<f64> = fitted.iter().map(|law| law.ln_at(cores)).collect();
-        let mean = ln.iter().zip(&weights).map(|(ln, weight)| ln * weight).sum::<f64>() / total;
-        let apart = (ln.iter().zip(&weights).map(|(ln, weight)| weight * (ln - mean).powi(2)).sum::<f64>()
-            / total)
-            .sqrt();
+        let mean = of_laws(&mut ln.iter().copied());
+        let apart = of_laws(&mut ln.iter().map(|ln| (ln - mean).powi(2))).sqrt();
         let doublings = (f64::from(cores) / f64::from(last.cores)).log2();
         let step = (f64::from(last.cores) / f64::from(before.cores)).log2();
         let (down, up) = band(apart, doublings, missed.abs() * doublings / step, points.len());
@@ -389,6 +398,32 @@ mod tests {
         assert_eq!(refused(&[], 8), ExtrapolateError::TooFew(0));
         assert_eq!(refused(&[(1, 1.0), (2, 0.0)], 8), ExtrapolateError::TooFew(1));
         assert_eq!(refused(&[(1, 1.0), (4, 2.0)], 4), ExtrapolateError::NotAhead { upto: 4, last: 4 });
+    }
+
+    #[test]
+    fn the_unit_changes_nothing() {
+        let said = |unit: f64| {
+            let points = [(1, 1.1), (2, 2.0), (4, 3.3), (8, 4.1)].map(|(cores, value)| (cores, value * unit));
+            extrapolate(&curve(&points), &[16, 64]).unwrap()
+        };
+        let same = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
+        let plain = said(1.0);
+        assert!(plain.curve.collapse_cores().is_some());
+        for unit in [1e-200, 1e-9, 1e-8, 1e9, 1e200] {
+            let scaled = said(unit);
+            assert_eq!(scaled.curve.collapse_cores(), plain.curve.collapse_cores(), "{unit}");
+            for (a, b) in scaled.curve.points().iter().zip(plain.curve.points()) {
+                let [value, low, high] = [a.value, a.low, a.high].map(|figure| figure / unit);
+                assert!(
+                    same(value, b.value) && same(low, b.low) && same(high, b.high),
+                    "{unit}: {a:?} {b:?}"
+                );
+            }
+            for (a, b) in scaled.laws.iter().zip(&plain.laws) {
+                assert!(a.law == b.law && (a.weight - b.weight).abs() < 1e-9, "{unit}: {a:?} {b:?}");
+                assert!(same(a.value / unit, b.value), "{unit}: {a:?} {b:?}");
+            }
+        }
     }
 
     proptest! {

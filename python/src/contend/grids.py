@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import os
 import re
 import sys
@@ -63,7 +64,7 @@ class Run:
             )
         kind, parameters = KINDS[self.kind], dict(self.parameters)
         argument = str(parameters.pop(kind.argument))
-        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".toml") as file:
             if self.machine_file is not None:
                 file.write(self.machine_file)
                 file.flush()
@@ -104,18 +105,41 @@ class Kind:
     """Flags of every run."""
 
 
+MOST_RUNS = 1_000_000
+"""A grid of more is taken for a mistake: all of its runs are held in memory."""
+
+
 def product(axes: Mapping[str, list[Value]]) -> list[dict[str, Value]]:
+    if (number := math.prod(len(values) for values in axes.values())) > MOST_RUNS:
+        raise GridError(f"the grid has {number:,} runs, and the most is {MOST_RUNS:,}: write shorter ranges, or several grids")
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
 def simulations(axes: dict[str, list[Value]]) -> list[dict[str, Value]]:
-    if missing := [name for name in ("workload", "lock", "cores") if name not in axes]:
-        raise GridError(f"the grid has no {' and no '.join(missing)}: a simulation needs a workload, a lock and cores")
-    if several := [value for name in ("lock", "cores") for value in axes[name] if "," in str(value)]:
+    """Of each workload and each lock; a workload that takes none has no `lock`."""
+    if missing := [name for name in ("workload", "cores") if name not in axes]:
+        raise GridError(f"the grid has no {' and no '.join(missing)}: a simulation needs a workload, cores and, in most workloads, a lock")
+    if several := [value for name in ("lock", "cores") for value in axes.get(name, ()) if "," in str(value)]:
         raise GridError(f"`{several[0]}` is several values: a run has one lock and one number of cores, write a list of them")
     if "this" in axes.get("machine", []):
         raise GridError("`this` is another machine on each computer: `contend calibrate -o FILE` writes it down, name FILE")
-    return product({**axes, "seed": axes.get("seed", SEEDS)})
+    runs = product({**axes, "seed": axes.get("seed", SEEDS)})
+    locking = {workload for workload in axes["workload"] if takes_lock(str(workload))}
+    if "lock" not in axes:
+        if locking:
+            raise GridError(f"the grid has no lock: {', '.join(sorted(map(str, locking)))} needs one")
+        return runs
+    if not locking:
+        raise GridError(f"{axes['workload'][0]} takes no lock: leave `lock`")
+    # Every lock would be the same run of a workload that takes none.
+    runs = [run for run in runs if run["workload"] in locking or run["lock"] == axes["lock"][0]]
+    return [run if run["workload"] in locking else {name: run[name] for name in run if name != "lock"} for run in runs]
+
+
+def takes_lock(workload: str) -> bool:
+    """Whether a simulation of the workload takes a lock: a short one tells, which names `none` as its lock if it does not."""
+    document = run_json(["simulate", "--json", "--cores=1", "--seeds=1", "--duration=1us", "--", workload])
+    return any(run["lock"] != "none" for run in document["runs"])
 
 
 def simulated(document: Any) -> Mapping[str, Any]:
@@ -188,6 +212,8 @@ def values_of(name: str, value: Any) -> list[Value]:
     """The values of an axis, or the one of what is no axis."""
     if isinstance(value, str) and (found := RANGE.fullmatch(value)):
         first, last, step = (int(number or 1) for number in found.groups())
+        if (number := (last - first) // step + 1) > MOST_RUNS:
+            raise GridError(f"`{name}` is {number:,} values, and a grid has {MOST_RUNS:,} runs at most: write a shorter range, or a step")
         return list(range(first, last + 1, step))
     if isinstance(value, Iterable) and not isinstance(value, str | os.PathLike | Mapping):
         return [one for part in value for one in values_of(name, part)]
@@ -205,7 +231,7 @@ def read_grid(grid: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, Any
     if isinstance(grid, Mapping):
         return dict(grid)
     try:
-        return tomllib.loads(Path(grid).read_text())
+        return tomllib.loads(Path(grid).read_text(encoding="utf-8"))
     except OSError as error:
         raise GridError(f"cannot read the grid {os.fspath(grid)}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -240,4 +266,13 @@ def _machine_files(machines: Iterable[Value]) -> dict[Value, str]:
     """The texts of those that are files and none of the machines that contend carries."""
     files = [machine for machine in machines if Path(str(machine)).is_file()]
     carried = {machine["name"] for machine in run_json(["machines", "--json"])} if files else ()
-    return {file: Path(str(file)).read_text() for file in files if file not in carried}
+    return {file: _machine_text(str(file)) for file in files if file not in carried}
+
+
+def _machine_text(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise GridError(f"cannot read the machine file {file}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise GridError(f"{file} is no machine file, as it is not text in UTF-8: {error}") from error

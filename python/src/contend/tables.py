@@ -23,6 +23,8 @@ CURVE = [name for name in CURVES.names if name not in ("cores", "value", "low", 
 TYPES = {"text": pa.string(), "whole": pa.int64(), "number": pa.float64(), "truth": pa.bool_()}
 """What a column of the command's tables can be."""
 
+MOST_INT64 = 2**63 - 1
+
 NONE_KNOWN = pa.schema([])
 """Of a table whose columns are what its rows have."""
 
@@ -65,7 +67,13 @@ def _column(values: list[Any], name: str, columns: pa.Schema) -> pa.Array:
     known_type = columns.field(name).type if name in columns.names else None
     if known_type == pa.string() or any(isinstance(value, str) for value in values):
         values = [value if value is None else str(value) for value in values]
+    elif any(isinstance(value, int) and value > MOST_INT64 for value in values) and all(_is_uint64(value) for value in values):
+        known_type = pa.uint64()  # a large seed
     return pa.array(values, known_type)
+
+
+def _is_uint64(value: Any) -> bool:
+    return value is None or isinstance(value, int) and 0 <= value < 2**64
 
 
 def pandas(table: pa.Table) -> pd.DataFrame:

@@ -133,11 +133,17 @@ impl Extrapolated {
 ///
 /// # Errors
 ///
-/// A file that cannot be read, or is neither.
+/// A file that cannot be read, is neither, or holds no curve.
 pub fn read(path: &Path) -> anyhow::Result<Series> {
     let text = read_text(path)?;
     if let Some(series) = own_series(&text) {
-        return series.with_context(|| path.display().to_string());
+        let series = series.with_context(|| path.display().to_string())?;
+        ensure!(
+            !series.curves.is_empty(),
+            "{} holds no curve: give rows of cores and throughput, such as `4,310`, or curves that contend wrote",
+            path.display()
+        );
+        return Ok(series);
     }
     let label = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let curve = read_runs(&label, &text).with_context(|| path.display().to_string())?;
@@ -216,6 +222,18 @@ mod tests {
         assert!(error("1,10\n").contains("two numbers of cores"));
         assert!(error("1,0\n2,0\n4,0\n").contains("0 of the curve's points"));
         assert!(error("1,10\n2,20\n4,40\n8,0\n").contains("0 at 8 cores"));
+    }
+
+    #[test]
+    fn a_file_without_a_curve_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("mine.csv");
+        for text in [r#"{"curves":[]}"#, "label,lock,workload,machine,provenance,unit,cores,value,low,high\n"]
+        {
+            std::fs::write(&file, text).unwrap();
+            let message = format!("{:#}", read(&file).unwrap_err());
+            assert!(message.contains(&format!("{} holds no curve", file.display())), "{message}");
+        }
     }
 
     #[test]

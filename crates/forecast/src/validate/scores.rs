@@ -331,7 +331,7 @@ struct CaseRow {
 ///
 /// # Errors
 ///
-/// Text that is no such table, with the line.
+/// Text that is no such table, with the line; a table without a program.
 pub fn read_cases(file: &Path) -> anyhow::Result<Vec<Held>> {
     let text = std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     parse_cases(&text).with_context(|| file.display().to_string())
@@ -339,7 +339,8 @@ pub fn read_cases(file: &Path) -> anyhow::Result<Vec<Held>> {
 
 pub(crate) fn parse_cases(text: &str) -> anyhow::Result<Vec<Held>> {
     let mut all: Vec<Held> = Vec::new();
-    for row in csv::Reader::from_reader(text.as_bytes()).deserialize() {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    for row in reader.deserialize() {
         let row: CaseRow = row?;
         let known = [row.simulated, row.simulated_low, row.simulated_high, row.pessimistic, row.optimistic];
         let figures = known.into_iter().chain(row.measured).chain(row.measured_low).chain(row.measured_high);
@@ -373,6 +374,16 @@ pub(crate) fn parse_cases(text: &str) -> anyhow::Result<Vec<Held>> {
             held.measured.push(MeasuredPoint { lock: name, threads: row.threads, rate, low, high });
         }
     }
+    let columns = reader.headers()?.iter().collect::<Vec<_>>().join(",");
+    ensure!(
+        !all.is_empty(),
+        "there is no program in it, {}: `contend validate --cases FILE` writes such a table",
+        if columns.is_empty() {
+            "as it is empty".to_owned()
+        } else {
+            format!("only the columns `{}`", report::text::printable(&columns))
+        }
+    );
     Ok(all)
 }
 
@@ -492,5 +503,18 @@ mod tests {
         assert_eq!(format!("{:?}", again[0]), format!("{:?}", all[0]));
         let wrong = MEASURED.replacen(",0.28,", ",-0.28,", 1);
         assert!(format!("{:#}", parse_cases(&wrong).unwrap_err()).contains("no throughput"));
+    }
+
+    #[test]
+    fn a_file_without_a_program_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("cases.csv");
+        for (text, cause) in
+            [("", "as it is empty"), ("a,b\n", "only the columns `a,b`"), ("a,b\n1,2\n", "program")]
+        {
+            std::fs::write(&file, text).unwrap();
+            let message = format!("{:#}", read_cases(&file).unwrap_err());
+            assert!(message.contains("cases.csv") && message.contains(cause), "{message}");
+        }
     }
 }

@@ -631,7 +631,7 @@ int contend_condvar_signal(contend_condvar_t *condvar);
 int contend_condvar_broadcast(contend_condvar_t *condvar);
 int contend_condvar_destroy(contend_condvar_t *condvar);
 
-/* semaphore: made by CONTEND_SEMAPHORE_INIT(permits). post gives EOVERFLOW when there would be 2^31 permits or more. */
+/* semaphore: made by CONTEND_SEMAPHORE_INIT(permits), fewer than 2^31. post gives EOVERFLOW when there would be 2^31 permits or more. */
 typedef struct contend_semaphore {
     uint32_t contend_private[2];
 } contend_semaphore_t;
@@ -649,7 +649,7 @@ typedef struct contend_barrier {
 #define CONTEND_BARRIER_LEADER (-1)
 int contend_barrier_wait(contend_barrier_t *barrier);
 
-/* once: calls what it is given, which must not throw, the first time; who comes meanwhile waits until that is over. All zero bits: not yet. */
+/* once: calls what it is given, which must neither throw nor end its thread, the first time; who comes meanwhile waits until that is over. All zero bits: not yet. */
 typedef struct contend_once {
     uint32_t contend_private[1];
 } contend_once_t;
@@ -658,7 +658,8 @@ int contend_once_call(contend_once_t *once, void (*what)(void));
 /* wait_table: threads sleep while a 32-bit word holds a value, as with a futex, until another has changed it and wakes them. Where
    no thread sleeps, a wake-up is no system call. The word is the program's own, aligned, and read and written as an atomic.
    new makes a table for so many threads, grow lets it become one for more while it is used; new gives NULL, grow ENOMEM, for more than
-   4,194,304. free: no thread sleeps in the table, and none uses it again.
+   4,194,304; where memory runs out, both end the program. free: no thread sleeps in the table, and none uses it again. A child of a
+   fork makes its own table: the waiters of its parent stay in this one.
    wait may end without a wake-up: look at the word again. EAGAIN: it holds something else than expected. clockwait gives ETIMEDOUT at
    its deadline. wake wakes at most so many, those that came first, and gives how many; the word may be gone by then. */
 typedef struct contend_wait_table contend_wait_table_t;

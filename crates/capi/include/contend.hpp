@@ -5,6 +5,10 @@
 #ifndef CONTEND_HPP
 #define CONTEND_HPP
 
+#if __cplusplus < 201703L || !defined(__cpp_exceptions)
+#error "contend.hpp needs C++17 or later, with exceptions; contend.h has the same locks for C and without them"
+#endif
+
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
@@ -479,7 +483,7 @@ public:
     /// ww_transaction, since ww_mutex::lock would wait for ever. A transaction that begins while its thread holds other mutexes
     /// of the class, be it inside of another one, takes part in a deadlock as with any mutex.
     template <class Body>
-    auto transaction(Body body);
+    decltype(auto) transaction(Body body);
 
 private:
     friend class ww_mutex;
@@ -567,7 +571,7 @@ private:
 };
 
 template <class Body>
-auto ww_class::transaction(Body body) {
+decltype(auto) ww_class::transaction(Body body) {
     ww_transaction transaction(*this);
     for (;;) {
         try {

@@ -84,8 +84,7 @@ impl ByChain {
             how: crate::advice::how_to_swap(&subject.row.name, subject.row.kind),
         };
         let what_if = question.what_if.as_ref().map(Change::name);
-        // A number of threads is no other curve, but a place on the one that there is.
-        if let Some(change) = question.what_if.as_ref().filter(|change| change.threads.is_none()) {
+        if let Some(change) = &question.what_if {
             let prediction = case.prediction(change)?;
             lock.predictions.push(Named { name: change.name(), as_it_is: false, prediction });
         }

@@ -501,7 +501,7 @@ mod tests {
         // What other processes were seen in too rarely does not hide what this one was in that is not recorded.
         let blocked = Observed::of_processes(&[thread(60), thread(40)]);
         assert_eq!(blocked.futex_ns, 10.0);
-        // Nor does what is recorded of a thread at which nobody looked.
+        // Nor does what is recorded of a thread of which there is no look.
         let mut process = thread(60);
         process.add(&Observed::of_thread(100.0, 0.0, &recorded, None));
         assert_eq!((process.blocked().futex_ns, process.blocked().unknown_ns), (10.0, 50.0));

@@ -37,7 +37,8 @@ class AdviseOptions(TypedDict, total=False):
     """Flags of `contend advise`."""
 
     threads: Numbers | Iterable[Numbers] | None
-    """Numbers of threads; {threads} in CMD stands for them [default: powers of two up to the cores of this machine, but at least 2 and at most 16]."""
+    """Numbers of threads; {threads} in CMD stands for them [default: powers of two up to the cores of this machine, but
+    at least 2 and at most 16]."""
 
     target: Path | None
     """The machine to forecast for: a name from `contend machines`, or a machine file [default: epyc-9654x2]."""

@@ -560,6 +560,10 @@ fn a_library_in_the_place_of_another_gives_its_name_to_no_lock_of_that_one() {
     };
     let (_, alone) = recorded("alone.contend", &[first, first]);
     assert_eq!(acquisitions(&alone, "first_lock"), [200, 0], "it is the same library");
+    // 8 KB for each time, where the mappings are written again.
+    recorded("often.contend", &[first; 1_000]);
+    let bytes = std::fs::metadata(directory.path().join("often.contend")).expect("the profile").len();
+    assert!(bytes < 4 << 20, "{bytes} bytes");
     let (addresses, report) = recorded("reloaded.contend", &[first, second]);
     assert_eq!(addresses[0], addresses[1], "the kernel maps the second one where the first one was");
     assert_eq!(acquisitions(&report, addresses[0].as_str().expect("an address")), [200, 0]);

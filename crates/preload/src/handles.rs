@@ -82,6 +82,9 @@ unsafe extern "C" fn dlopen() {
 }
 
 /// `dlclose`.
+///
+/// # Safety
+/// As glibc's.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn dlclose(handle: *mut c_void) -> c_int {
     type Dlclose = unsafe extern "C-unwind" fn(*mut c_void) -> c_int;

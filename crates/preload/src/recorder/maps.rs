@@ -13,6 +13,9 @@ use crate::files::{MapsLine, read_file};
 
 /// Executable ranges that are remembered. Programs with more have their mappings re-read now and then for nothing.
 const RANGES: usize = 1024;
+/// Ranges that are remembered as written, and how many of them are searched for one.
+const PLACES: usize = 4096;
+const PROBES: usize = 64;
 /// Text of `/proc/self/maps` that is read, bytes.
 const TEXT: usize = 4 << 20;
 /// A build identifier is 20 bytes by default, and 32 at most in practice.
@@ -22,9 +25,9 @@ const NOTES: usize = 512;
 
 static STARTS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
 static ENDS: [AtomicUsize; RANGES] = [const { AtomicUsize::new(0) }; RANGES];
-/// What tells the files of the ranges apart, see [`file_of`].
-static FILES: [AtomicU64; RANGES] = [const { AtomicU64::new(0) }; RANGES];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The numbers of what was written, see [`number_of`]; 0 where none is. A thread that records reads and writes them.
+static WRITTEN: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
 static OWN_START: AtomicUsize = AtomicUsize::new(0);
 static OWN_END: AtomicUsize = AtomicUsize::new(0);
 static BUSY: AtomicBool = AtomicBool::new(false);
@@ -35,23 +38,31 @@ pub(super) fn knows(pc: usize) -> bool {
     (0..count).any(|i| (STARTS[i].load(Ordering::Relaxed)..ENDS[i].load(Ordering::Relaxed)).contains(&pc))
 }
 
-/// Whether a range of this file started there when the mappings were last recorded.
-fn knows_file(start: usize, file: u64) -> bool {
-    let count = COUNT.load(Ordering::Acquire).min(RANGES);
-    (0..count).any(|i| {
-        STARTS[i].load(Ordering::Relaxed) <= start
-            && start < ENDS[i].load(Ordering::Relaxed)
-            && FILES[i].load(Ordering::Relaxed) == file
-    })
+/// Whether no range that begins here with this file was written before; it counts as written from now on. Always true of what finds no
+/// place in the table.
+fn is_new(start: usize, line: &[u8]) -> bool {
+    let number = number_of(start, line);
+    for place in (number >> 1..).take(PROBES) {
+        let written = &WRITTEN[place as usize % PLACES];
+        match written.load(Ordering::Relaxed) {
+            0 => {
+                written.store(number, Ordering::Relaxed);
+                return true;
+            }
+            known if known == number => return false,
+            _ => {}
+        }
+    }
+    true
 }
 
-/// A number of a line's device, inode and path. The path of a file that is gone meanwhile ends differently, which is another file's then.
-fn file_of(line: &[u8]) -> u64 {
+/// A number of a range's start and its line's device, inode and path, never 0. The path of a file that is gone meanwhile ends differently,
+/// which is another file's then.
+fn number_of(start: usize, line: &[u8]) -> u64 {
     let fields = line.splitn(4, |&byte| byte == b' ').nth(3).unwrap_or(line);
     // FNV-1a, of 64 bits.
-    fields
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    let add = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    start.to_ne_bytes().iter().chain(fields).fold(0xcbf2_9ce4_8422_2325, add) | 1
 }
 
 /// Where the code of this library lies; empty before the first [`record`].
@@ -64,7 +75,7 @@ pub(super) fn forget() {
     BUSY.store(false, Ordering::Relaxed);
 }
 
-/// Writes the present mappings and build identifiers to the profile, if they differ from the last ones written.
+/// Writes the present mappings and build identifiers to the profile, if there is any that was not written before.
 ///
 /// Does nothing when another thread is doing it.
 #[cold]
@@ -99,9 +110,8 @@ fn note_all<'a>(text: &'a mut [u8], ids: &'a mut [u8]) -> Option<(&'a [u8], &'a 
         next = range.end;
         let Some(line) = MapsLine::parse(&text[range.clone()]) else { continue };
         if line.executable && count < RANGES {
-            let file = file_of(&text[range.clone()]);
-            new |= !knows_file(line.start, file);
-            FILES[count].store(file, Ordering::Relaxed);
+            // What has no file is not written.
+            new |= line.path.is_some() && is_new(line.start, &text[range.clone()]);
             STARTS[count].store(line.start, Ordering::Relaxed);
             ENDS[count].store(line.end, Ordering::Relaxed);
             count += 1;

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{HANG, contend, json, run};
+use lock_api::{RwLockUpgradableReadGuard, RwLockWriteGuard};
 use recorded::{Recorded, sync};
 use serde_json::Value;
 use std::sync::Barrier;
@@ -13,6 +14,7 @@ type RwLock<T> = lock_api::RwLock<Recorded<parking_lot::RawRwLock>, T>;
 
 static COUNTER: Mutex<u64> = Mutex::new(0);
 static TABLE: RwLock<u64> = RwLock::new(0);
+static INDEX: RwLock<u64> = RwLock::new(0);
 static HELD: Mutex<()> = Mutex::new(());
 static QUEUE: sync::Mutex<u64> = sync::Mutex::new(0);
 static PAGES: sync::RwLock<u64> = sync::RwLock::new(0);
@@ -46,6 +48,25 @@ fn program() {
     assert_eq!((*COUNTER.lock(), *TABLE.read(), *in_a_box.lock()), (1500, 300, 1500));
     wait_give_up_and_fail();
     wait_for_a_change();
+    read_again_and_upgrade();
+}
+
+/// Two reads at once and a writer who was a reader: six reads and three writes.
+fn read_again_and_upgrade() {
+    let (_one, _same) = (INDEX.read(), INDEX.read_recursive());
+    drop((_one, _same));
+    let reader = INDEX.upgradable_read();
+    let other = INDEX.read();
+    let reader =
+        RwLockUpgradableReadGuard::try_upgrade(reader).err().expect("another thread's read would keep it");
+    drop(other);
+    let mut writer = RwLockUpgradableReadGuard::upgrade(reader);
+    *writer += 1;
+    let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
+    let writer = RwLockUpgradableReadGuard::try_upgrade(reader).ok().expect("there is no other reader");
+    let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
+    drop(RwLockUpgradableReadGuard::downgrade(reader));
+    *INDEX.write() += 1;
 }
 
 /// One thread waits until another one has changed what the mutex protects, and then in vain.
@@ -124,6 +145,8 @@ fn they_have_rows_as_pthread_locks_have() {
     };
     assert_eq!(taken("COUNTER"), [1501, 0]);
     assert_eq!(taken("TABLE"), [300, 1201]);
+    assert_eq!(taken("INDEX"), [3, 6]);
+    assert_eq!(row(&report, "INDEX")["exclusive"]["try_failures"], 1, "{report:#}");
     // On the heap, it is named by a function with which a thread took it first: which one depends on where they lie.
     let rows = report["rows"].as_array().expect("rows");
     let on_heap = rows.iter().find(|row| row["exclusive"]["acquisitions"] == 1502);

@@ -9,7 +9,9 @@
 #include <stdint.h>
 #include <time.h>
 
-/* A lock whose bytes are all zero is free: static locks need no initialiser, others take CONTEND_INIT. There is
+/* In C this header needs C11 or later, for alignment and struct timespec.
+
+   A lock whose bytes are all zero is free: static locks need no initialiser, others take CONTEND_INIT. There is
    nothing to destroy. A lock must not be copied while it is in use.
 
    Functions give 0 or an error number: EBUSY from a try, ETIMEDOUT at a deadline, EINVAL for a time that is none.

@@ -424,7 +424,7 @@ private:
     contend_condvar_t condvar_{};
 };
 
-/// As C++20's std::counting_semaphore.
+/// As C++20's std::counting_semaphore, with fewer than 2^31 permits at any time.
 class semaphore {
 public:
     constexpr explicit semaphore(unsigned int permits) noexcept : semaphore_ CONTEND_SEMAPHORE_INIT(permits) {}

@@ -1,12 +1,14 @@
-//! Queue nodes that are freed twice, found in both searches.
+//! Queue nodes that are freed twice, found in both searches, and that no lock keeps once it is dropped.
 
 mod common;
 
 use common::{by_states, violation};
+use contend_checker::checked::nodes_out;
 use contend_checker::{Checked, Exploration, Model, explore};
-use locks::RawLock;
+use locks::catalogue::{LOCKS, Lock, Visitor, visit};
+use locks::{RawLock, TryLock};
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use machine::{Machine, Node, PlainCell, Word};
+use machine::{Home, Machine, Node, Placed, PlainCell, Plan, Word};
 use workloads::client::{self, Shape};
 
 type U32 = <Checked as Machine>::U32;
@@ -87,7 +89,7 @@ fn run<const TWICE: bool>(shape: Shape) -> Result<(), String> {
 fn a_node_that_the_client_itself_frees_twice_is_found() {
     for exploration in [Exploration::of(Model::Sc), by_states(Model::Sc)] {
         let report = explore(&exploration, &|| {
-            Checked::run(&machine::Plan::threads(1), &|_| {});
+            Checked::run(&Plan::threads(1), &|_| {});
             let node = Checked::allocate_node::<QueueNode>().node;
             // SAFETY: no lock has it.
             unsafe { Checked::free_node(node) };
@@ -96,5 +98,38 @@ fn a_node_that_the_client_itself_frees_twice_is_found() {
             Ok(())
         });
         assert_eq!(violation(&report).name(), "panic");
+    }
+}
+
+/// One thread holds the lock, and another tries to. Then the lock is dropped.
+struct Dropped;
+
+impl Visitor<Checked> for Dropped {
+    type Output = Result<(), String>;
+
+    fn tried<L: TryLock<Checked>>(self, _: &Lock) -> Self::Output {
+        let lock = Placed::<L, Checked>::new(L::NEW, Home::FirstTouch);
+        Checked::run(&Plan::threads(2), &|thread| {
+            let holds = if thread == 0 {
+                lock.try_acquire()
+            } else {
+                lock.acquire();
+                true
+            };
+            if holds {
+                // SAFETY: acquired above.
+                unsafe { lock.release() };
+            }
+        });
+        drop(lock);
+        if nodes_out() == 0 { Ok(()) } else { Err(format!("{} nodes are not freed", nodes_out())) }
+    }
+}
+
+#[test]
+fn a_dropped_lock_keeps_no_node() {
+    for lock in LOCKS {
+        let client = || visit::<Checked, _>(lock.name, Dropped).expect("a lock of the catalogue");
+        common::is_right(lock.name, &by_states(Model::Sc), &client);
     }
 }

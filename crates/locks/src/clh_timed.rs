@@ -11,7 +11,8 @@
 //! | node `predecessor` | its owner, when it gives up | whom the successor has to wait for instead          |
 //!
 //! A free lock has a null tail, or one whose node is released: when the holder released just before its last
-//! waiter left. Nodes are in memory that is never unmapped, so no waiter waits for a neighbour in order to give up.
+//! waiter left. The next acquirer frees that node, or the drop of the lock. Nodes are in memory that is never
+//! unmapped, so no waiter waits for a neighbour in order to give up.
 //! A try is in the queue for a moment: one behind it fails, although no thread may hold the lock.
 //! Order: first in, first out among those who stay. Any thread may release.
 //! Source: Scott and Scherer 2001; Scott 2002 (giving up without waiting for the neighbours).
@@ -94,6 +95,20 @@ unsafe impl<M: Machine> RawLock<M> for ClhTimed<M> {
 
     fn is_idle(&self) -> bool {
         self.tail.load(Relaxed).is_null()
+    }
+}
+
+impl<M: Machine> Drop for ClhTimed<M> {
+    /// Frees the node of a holder that released the lock just before its last waiter left.
+    fn drop(&mut self) {
+        // The thread that drops the lock has seen all that was done with it.
+        // SAFETY: null or a pool's node, which lives for ever.
+        let Some(node) = (unsafe { self.tail.load(Relaxed).as_ref() }) else { return };
+        // The node of a lock that was never released belongs to its holder.
+        if node.state.load(Relaxed) == RELEASED {
+            // SAFETY: its owner has released it, and no thread comes behind it any more.
+            unsafe { M::free_node(node) };
+        }
     }
 }
 

@@ -42,6 +42,7 @@
 //!
 //! # Coming from `parking_lot` or `std`
 //!
+//! A variable's type names the lock, since `Mutex::new` alone leaves it open: `let lock: Mutex<_> = Mutex::new(0)` takes the default.
 //! [`api`] has the guards and types under the names of [`lock_api`], which is re-exported, and its features `arc_lock`,
 //! `serde` and `owning_ref` are features here. Deadlines are [`Deadline`]s, which with the feature `std` an
 //! `Instant` turns into: `lock.try_lock_until(instant.into())`. There is no poisoning: a panic releases the lock. A

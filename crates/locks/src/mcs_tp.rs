@@ -30,6 +30,8 @@
 //!
 //! A release passes over those that were in the queue when it began. Who has come since then has just run, whatever its time says:
 //! so no two threads pass over each other for ever.
+//! A waiter that gives up leaves its node where it is until a release meets it: so a lock that is held for long while threads
+//! wait with deadlines, again and again, keeps a node of each such wait, and its next release frees them all.
 //! Order: first in, first out among those who run and stay. Any thread may release.
 //! Source: MCS-TP of He, Scherer and Scott, "Preemption Adaptivity in Time-Published Queue-Based Spin Locks", 2005. There all who
 //! are passed over queue up again at once, which they do when they next run; here waiters sleep, and to tell them is to wake them.

@@ -171,7 +171,7 @@ pub enum Spacing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitKey(usize);
 
-/// The table. `LOOKS` is whether a waker looks for waiters before it takes a bucket's lock; Linux does since 3.14.
+/// The table. The child of a fork makes one of its own: the waiters of this one are its parent's threads. `LOOKS` is whether a waker looks for waiters before it takes a bucket's lock; Linux does since 3.14.
 ///
 /// ```
 /// use contend_locks::Timeout;

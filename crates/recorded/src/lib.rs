@@ -19,6 +19,7 @@
 //! statically has no rows.
 
 pub mod sync;
+mod upgradable;
 
 use core::mem::transmute;
 use core::ptr::{self, null_mut};
@@ -125,6 +126,14 @@ impl<R> Recorded<R> {
             (hooks.timed_out)(&self.trace, of);
         }
         acquired
+    }
+
+    /// The caller's hold has become one of this mode.
+    #[inline]
+    fn becomes(&self, mode: Mode) {
+        if let Some(hooks) = recorder() {
+            (hooks.acquired)(&self.trace, &self.used(ObjectKind::Rwlock, mode), 0);
+        }
     }
 
     /// The caller is about to release what it holds.
@@ -336,8 +345,6 @@ unsafe impl<R: RawRwLockDowngrade> RawRwLockDowngrade for Recorded<R> {
         self.releases(Mode::Exclusive);
         // SAFETY: by the caller.
         unsafe { self.raw.downgrade() };
-        if let Some(hooks) = recorder() {
-            (hooks.acquired)(&self.trace, &self.used(ObjectKind::Rwlock, Mode::Shared), 0);
-        }
+        self.becomes(Mode::Shared);
     }
 }

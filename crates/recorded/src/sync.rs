@@ -10,7 +10,7 @@
 //! assert_eq!(queue.pop(), Some(1));
 //! ```
 //!
-//! [`Mutex`], [`RwLock`] and [`Condvar`] have the methods of those of `std` that stable Rust 1.88 has, with its poisoning; everything
+//! [`Mutex`], [`RwLock`] and [`Condvar`] have the methods of those of `std` that stable Rust 1.88 has and does not deprecate, with its poisoning; everything
 //! else is `std`'s own. The locks inside are `std`'s, too: a lock has 16 bytes more, and an acquisition and a release each a load and a
 //! branch.
 

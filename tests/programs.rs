@@ -173,8 +173,7 @@ fn a_lock_is_found_by_its_site() {
 /// With pages of 64 KiB there is nothing mapped between segments, which the loader knows one by one then.
 #[test]
 fn a_lock_is_found_by_its_site_where_segments_lie_apart() {
-    let options = &["-Wl,-z,max-page-size=0x10000", "-Wl,-z,common-page-size=0x10000"];
-    locks_are_found_by_their_sites(&Source { options, ..Source::program("sites.c") }.compile());
+    locks_are_found_by_their_sites(&Source { options: LAYOUTS[0], ..Source::program("sites.c") }.compile());
 }
 
 fn locks_are_found_by_their_sites(program: &Path) {
@@ -232,16 +231,21 @@ fn predicted(file: &Path, site: &str) -> String {
     run(command, HANG).stderr
 }
 
+/// Segments with space between them, and segments that begin in one page of the file.
+const LAYOUTS: [&[&str]; 2] =
+    [&["-Wl,-z,max-page-size=0x10000", "-Wl,-z,common-page-size=0x10000"], &["-Wl,-z,noseparate-code"]];
+
 /// Locks on the heap, of several kinds, made by one function and by several, used by threads in any order: with symbols and
-/// without, every run gives them the same names, two profiles are compared lock by lock, and every name is a site.
+/// without, however the program is linked, every run gives them the same names, two profiles are compared lock by lock, and every name
+/// is a site.
 #[test]
 fn names_of_locks_are_the_same_in_every_run_and_are_sites() {
     let directory = tempfile::tempdir().expect("a place for profiles");
-    for options in [&[][..], &["-s"]] {
+    for (options, runs) in [(&[][..], 10), (&["-s"], 10), (LAYOUTS[0], 2), (LAYOUTS[1], 2)] {
         let program = Source { options, ..Source::program("sites.c") }.compile();
         let file = |number: usize| directory.path().join(format!("{number}.contend"));
         let mut first = Vec::new();
-        for number in 0..10 {
+        for number in 0..runs {
             let outcome = run(recorded("glibc", "1", &program, &file(number)), HANG);
             assert!(is_ok(&outcome), "recorded: {outcome}");
             let locks = named_locks(&file(number));
@@ -262,6 +266,10 @@ fn names_of_locks_are_the_same_in_every_run_and_are_sites() {
             assert_eq!(locks, first, "in run {number}");
         }
         assert_eq!(first.len(), 7, "{first:?}");
+        let has_symbols = first.iter().any(|[_, name, _]| name == "in_variable");
+        assert_eq!(has_symbols, !options.contains(&"-s"), "{options:?}: {first:?}");
+        let named_by_symbols = first.iter().filter(|[_, name, _]| name.starts_with("made@")).count();
+        assert_eq!(named_by_symbols, if has_symbols { 2 } else { 0 }, "{options:?}: {first:?}");
         for [_, name, site] in first {
             for text in [name.clone(), site] {
                 let mut command = Command::new(CONTEND);

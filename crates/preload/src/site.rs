@@ -213,5 +213,9 @@ fn calls(return_address: usize, places: &[Site<'_>]) -> Option<Found> {
 }
 
 fn stack_of(frames: &[u64]) -> Stack {
-    Stack::of(frames.iter().map(|&frame| Some(frame - module_of(frame as usize)?.start as u64)))
+    Stack::of(
+        frames
+            .iter()
+            .map(|&frame| Some(frame.wrapping_sub(module_of(frame as usize)?.start_of_file() as u64))),
+    )
 }

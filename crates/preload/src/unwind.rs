@@ -49,6 +49,25 @@ pub(crate) struct Module {
     unwind_header: *const u8,
 }
 
+/// Bytes of a page, where pages are smallest.
+const SMALLEST_PAGE: usize = 4096;
+
+impl Module {
+    /// Where the start of its file is mapped. The kernel maps a program's segments, and where there is space between them the loader knows
+    /// each by itself; those of a library it maps as one.
+    pub(crate) fn start_of_file(&self) -> usize {
+        // SAFETY: the loader says that something is mapped there, which the caller uses, so that it stays.
+        let is_start = unsafe { (self.start as *const [u8; 4]).read() } == *b"\x7fELF";
+        if is_start {
+            return self.start;
+        }
+        // The program's headers are in its file's first page.
+        // SAFETY: asks the C library for what the kernel has told it.
+        let headers = unsafe { libc::getauxval(libc::AT_PHDR) } as usize;
+        headers & !(SMALLEST_PAGE - 1)
+    }
+}
+
 /// The module that an address lies in. It stays as long as something in it is in use.
 pub(crate) fn module_of(address: usize) -> Option<Module> {
     let mut found = MaybeUninit::<FoundObject>::uninit();

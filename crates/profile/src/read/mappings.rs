@@ -87,11 +87,7 @@ impl Mappings {
 
     /// The mappings with those first that count most.
     pub(super) fn new(list: Vec<Mapping>) -> Self {
-        let mut starts: HashMap<Arc<str>, Vec<u64>> = HashMap::new();
-        for mapping in list.iter().filter(|mapping| mapping.offset == 0) {
-            starts.entry(Arc::clone(&mapping.path)).or_default().push(mapping.start);
-        }
-        starts.values_mut().for_each(|starts| starts.sort_unstable());
+        let starts = starts(&list);
         let mut by_end: Vec<u32> = (0..list.len() as u32).collect();
         by_end.sort_by_key(|&index| list[index as usize].end);
         Self { stretches: stretches(&list), by_end, starts, reused: Vec::new(), list }
@@ -130,6 +126,23 @@ impl Mappings {
         let starts = self.starts.get(path)?;
         starts[..starts.partition_point(|&start| start <= address)].last().copied()
     }
+}
+
+/// Where the files' starts are mapped. Several parts of a small file, or of one whose linker saves space, begin in the file's first page:
+/// of those that follow each other the first one is the start.
+fn starts(list: &[Mapping]) -> HashMap<Arc<str>, Vec<u64>> {
+    let mut in_order: Vec<&Mapping> = list.iter().collect();
+    in_order.sort_by_key(|mapping| mapping.start);
+    let mut starts: HashMap<Arc<str>, Vec<u64>> = HashMap::new();
+    let mut before: Option<&Mapping> = None;
+    for mapping in in_order {
+        let follows = before.is_some_and(|before| before.offset == 0 && before.file() == mapping.file());
+        if mapping.offset == 0 && !follows {
+            starts.entry(Arc::clone(&mapping.path)).or_default().push(mapping.start);
+        }
+        before = Some(mapping);
+    }
+    starts
 }
 
 /// Goes through the files of all looks in the order of their addresses. What of them overlaps, each with the next one, is one place.

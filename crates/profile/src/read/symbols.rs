@@ -254,19 +254,18 @@ impl<'f> Module<'f> {
 
     /// The address in the file's own address space of `address`, which lies in or shortly after `mapping`.
     fn address_of(&self, mapping: &Mapping, address: u64) -> Option<u64> {
-        let first_page = |segment: &&Segment| segment.offset / PAGE * PAGE;
-        let segment = self
-            .segments
-            .iter()
-            .filter(|segment| {
-                first_page(segment) <= mapping.offset
-                    && mapping.offset < segment.offset.saturating_add(segment.file_size)
-            })
-            .max_by_key(first_page)?;
-        let of_mapping = segment.address.wrapping_add(mapping.offset).wrapping_sub(segment.offset);
-        let own = of_mapping.wrapping_add(address.wrapping_sub(mapping.start));
-        let holds = |segment: &Segment| own.wrapping_sub(segment.address) < segment.size;
-        self.segments.iter().any(holds).then_some(own)
+        let first_page = |segment: &Segment| segment.offset / PAGE * PAGE;
+        let in_file = address.wrapping_sub(mapping.start).wrapping_add(mapping.offset);
+        let own = |segment: &Segment| segment.address.wrapping_add(in_file).wrapping_sub(segment.offset);
+        let holds = |segment: &Segment, own: u64| own.wrapping_sub(segment.address) < segment.size;
+        let segments = self.segments.iter().filter(|segment| {
+            first_page(segment) <= mapping.offset
+                && mapping.offset < segment.offset.saturating_add(segment.file_size)
+        });
+        // Several segments may begin in one page of the file, each mapped with all of it.
+        let segment = segments.max_by_key(|segment| (holds(segment, own(segment)), first_page(segment)))?;
+        let own = own(segment);
+        self.segments.iter().any(|segment| holds(segment, own)).then_some(own)
     }
 
     /// Whether the file now is the one that was mapped, as far as build identifiers tell.

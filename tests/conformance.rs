@@ -138,6 +138,7 @@ fn write_after_own_read_is_a_deadlock() {
             pthread_rwlock_clockwrlock | default | read-held by self -> EDEADLK\n\
             pthread_rwlock_trywrlock | default | read-held by self -> EBUSY\n\
             pthread_rwlock_wrlock | default | free -> 0\n\
+            pthread_rwlock_wrlock | default | read-held and handed on -> 0\n\
             end\n";
         assert!(outcome.stdout == expected, "under {lock}:\n{}", difference(expected, &outcome.stdout));
     }

@@ -287,6 +287,56 @@ fn names_of_locks_are_the_same_in_every_run_and_are_sites() {
     }
 }
 
+/// How many mutexes `run --only` gives another lock.
+fn swapped_at(site: &str, profile: &Path, program: &Path) -> String {
+    let mut command = Command::new(CONTEND);
+    command.args(["run", "-v", "--only", &format!("{site}=mcs"), "--profile"]).arg(profile);
+    command.arg("--").arg(program);
+    let outcome = run(command, HANG);
+    assert!(outcome.stdout.contains("ok members"), "--only {site}: {outcome}");
+    let mutexes = outcome.stderr.lines().find_map(|line| line.strip_prefix("contend: mutexes: "));
+    let swapped = mutexes.and_then(|line| Some(line.split_once(" swapped")?.0));
+    swapped.unwrap_or("none").to_owned()
+}
+
+/// The first lock of a variable is one, and not all that the variable has; nor is the first array in it both arrays. With debug
+/// information and without it.
+#[test]
+fn the_first_lock_of_a_variable_is_no_name_for_all() {
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("p.contend");
+    for (options, names) in [
+        (&["-g"][..], ["Pool::jobs 1", "Pool::log 1", "Two::a[*] 8", "Two::b[*] 8", "shards[*] 9"]),
+        (&["-g0"], ["pool+0x0 1", "pool+0x30 1", "two+* 16", "two+0x140 1", "shards+* 9"]),
+    ] {
+        let program = Source { options, ..Source::program("members.cc") }.compile();
+        let outcome = run(recorded("glibc", "1", &program, &file), HANG);
+        assert!(outcome.stdout.contains("ok members"), "{outcome}");
+        for name in names {
+            let (site, locks) = name.rsplit_once(' ').expect("a name and a number");
+            assert_eq!(swapped_at(site, &file, &program), locks, "{options:?}: {site}");
+        }
+    }
+}
+
+/// A profile may have taken a day: `report --html one two`, where the name of the page was forgotten, does not write over it.
+#[test]
+fn a_profile_is_not_written_over() {
+    let directory = tempfile::tempdir().expect("a place for a profile");
+    let file = directory.path().join("one.contend");
+    let outcome = run(recorded("glibc", "1", &compiled("members.cc"), &file), HANG);
+    assert!(outcome.stdout.contains("ok members"), "{outcome}");
+    let before = std::fs::read(&file).expect("the profile");
+    for option in ["--html", "--folded", "--pprof", "--otel"] {
+        let mut command = Command::new(CONTEND);
+        command.args(["report", option]).args([&file, &file]);
+        let outcome = run(command, HANG);
+        assert_eq!(outcome.status.and_then(|status| status.code()), Some(2), "{option}: {outcome}");
+        assert!(outcome.stderr.contains("would be written over"), "{outcome}");
+    }
+    assert!(std::fs::read(&file).expect("the profile") == before);
+}
+
 /// What `taken.cc` prints of its locks: by the name of each its address, and whether it is another one than the C library's.
 fn shown(outcome: &Outcome) -> Vec<(String, u64, bool)> {
     let lock = |line: &str| {

@@ -1,7 +1,7 @@
 //! `contend compare`: one program under several locks, fairly.
 
 use crate::arguments::{self, Numbers};
-use crate::output::{own_command_line, print_json, tell};
+use crate::output::{self, own_command_line, print_json, tell};
 use crate::progress::BARS;
 use crate::{PRELOAD, interrupt, progress};
 use clap::ArgGroup;
@@ -126,8 +126,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         metric,
         time_limit: args.time_limit,
     };
-    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
-    let picture = args.svg.as_deref().map(OutputFile::at).transpose()?;
+    let page = output::file_at(args.html.as_deref())?;
+    let picture = output::file_at(args.svg.as_deref())?;
     if !args.pin.is_empty() {
         host::run_on(&Numbers::all(&args.pin))?;
     }

@@ -3,7 +3,6 @@
 use crate::output::{self, own_command_line};
 use profile::{Diff, Options, Profile};
 use report::{Screen, differences};
-use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -51,7 +50,7 @@ pub(crate) struct Args {
 /// Runs `contend diff`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let open = |path| Ok::<_, profile::Error>(Profile::open(path)?.table(&Options::default()));
-    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
+    let page = output::file_at(args.html.as_deref())?;
     let [before, after] = [open(args.before)?, open(args.after)?];
     let diff = Diff::new(&before, &after);
     if args.json {

@@ -3,13 +3,12 @@
 use crate::PRELOAD;
 use crate::arguments::{self, Numbers};
 use crate::compare::{metric, parse_metric, show_output_tail};
-use crate::output::{print_json, write_page};
+use crate::output::{self, print_json, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use compare::gate::{Base, Gate, LEAST_RUNS, Outcome, THREADS};
 use regex_lite::Regex;
 use report::Screen;
-use session::output_file::OutputFile;
 use session::{host, interrupt};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -144,7 +143,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         time_limit: args.time_limit,
         keep: args.keep.clone(),
     };
-    let place = |path: &Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
+    let place = |path: &Option<PathBuf>| output::file_at(path.as_deref());
     let (page, junit) = (place(&args.output)?, place(&args.junit)?);
     interrupt::keep();
     let gated = gate.run(&BARS)?;

@@ -1,11 +1,14 @@
 //! Standard output and standard error, either of which may be a full disk.
 
 use anyhow::Context as _;
+use profile::format::MAGIC;
 use report::{Screen, text};
 use serde::Serialize;
 use session::output_file::OutputFile;
 use std::ffi::OsString;
-use std::io::{BufWriter, Write as _};
+use std::fs::File;
+use std::io::{BufWriter, Read as _, Write as _};
+use std::path::Path;
 
 /// Writes to standard output. `print!` would panic where that cannot be.
 ///
@@ -32,6 +35,25 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut output = BufWriter::new(std::io::stdout().lock());
     serde_json::to_writer_pretty(&mut output, value).context("cannot write the output")?;
     output.write_all(b"\n").and_then(|()| output.flush()).context("cannot write the output")
+}
+
+/// The place of a file that is to be written, where one is. A profile, which may have taken a day to record, is not written over: its
+/// path stands there by mistake.
+///
+/// # Errors
+///
+/// A profile is there, or the file cannot be written.
+pub(crate) fn file_at(path: Option<&Path>) -> anyhow::Result<Option<OutputFile>> {
+    let Some(path) = path else { return Ok(None) };
+    let mut mark = [0; MAGIC.len()];
+    let is_profile =
+        path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut mark)).is_ok();
+    session::ensure_usage!(
+        !is_profile || mark != MAGIC,
+        "{} is a profile, which would be written over: give the file that is to be written another name",
+        path.display()
+    );
+    OutputFile::at(path).map(Some)
 }
 
 /// Writes a page that took minutes to make. It comes out on standard output where its file cannot be written after all.

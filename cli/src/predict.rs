@@ -2,7 +2,7 @@
 
 use crate::arguments::{Numbers, variants};
 use crate::machines;
-use crate::output::{own_command_line, print, print_json, tell};
+use crate::output::{self, own_command_line, print, print_json, tell};
 use crate::progress::BARS;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use forecast::chain::ByChain;
@@ -153,8 +153,8 @@ const VOID: u8 = 3;
 
 /// Runs `contend predict`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
-    let picture = args.svg.as_deref().map(OutputFile::at).transpose()?;
+    let page = output::file_at(args.html.as_deref())?;
+    let picture = output::file_at(args.svg.as_deref())?;
     let measured = args.measured.as_deref().map(read_series).transpose()?;
     let question = question(args, measured.as_ref())?;
     let screen = Screen::stdout();

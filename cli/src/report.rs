@@ -8,7 +8,6 @@ use profile::{LockRow, LockTable, Options, Profile};
 use rayon::prelude::*;
 use report::{Screen, lock_table, longest_waits, runtime_waits};
 use session::ensure_usage;
-use session::output_file::OutputFile;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -252,7 +251,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         ops,
         no_symbols,
     } = args;
-    let at = |path: Option<PathBuf>| path.as_deref().map(OutputFile::at).transpose();
+    let at = |path: Option<PathBuf>| output::file_at(path.as_deref());
     let (page, pprof, folded, otel) = (at(html)?, at(pprof)?, at(folded)?, at(otel)?);
     let trace = at(timeline)?;
     let calls = [&page, &pprof, &folded, &otel].into_iter().any(Option::is_some);

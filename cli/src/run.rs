@@ -2,7 +2,7 @@
 
 use crate::PRELOAD;
 use anyhow::Context as _;
-use launch::places::Places;
+use launch::places::{Places, ensure_few};
 use launch::supervise::{Held, Supervised, end_as, leave_streams_to_program};
 use launch::unreached::Lookout;
 use launch::{Launch, Only, Swapped, Swaps, parse_site};
@@ -121,6 +121,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
+    ensure_few(&only)?;
     let chosen = if args.lock.is_empty() {
         Swaps::default()
     } else {

@@ -1,7 +1,14 @@
-// A write lock asked for by a thread that reads: it can never come, and a lock that remembers its readers says EDEADLK.
-// glibc does not remember and waits for ever, so this program is for its stand-ins.
+// A write lock asked for by a thread that reads: it can never come, and a lock that remembers its readers says EDEADLK after a while.
+// glibc does not remember and waits for ever, so this program is for its stand-ins. A read lock that another thread is to give up
+// is no deadlock.
 
 #include "case.h"
+
+static void *give_up_later(void *lock) {
+    usleep(50000);
+    MUST(pthread_rwlock_unlock(lock));
+    return NULL;
+}
 
 int main(void) {
     watch();
@@ -15,6 +22,12 @@ int main(void) {
     report("pthread_rwlock_trywrlock", "default", "read-held by self", pthread_rwlock_trywrlock(&lock));
     MUST(pthread_rwlock_unlock(&lock));
     report("pthread_rwlock_wrlock", "default", "free", pthread_rwlock_wrlock(&lock));
+    MUST(pthread_rwlock_unlock(&lock));
+    pthread_t other;
+    MUST(pthread_rwlock_rdlock(&lock));
+    MUST(pthread_create(&other, NULL, give_up_later, &lock));
+    report("pthread_rwlock_wrlock", "default", "read-held and handed on", pthread_rwlock_wrlock(&lock));
+    MUST(pthread_join(other, NULL));
     MUST(pthread_rwlock_unlock(&lock));
     puts("end");
     return 0;

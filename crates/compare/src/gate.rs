@@ -467,7 +467,7 @@ impl Shares {
 /// The share of the lock of this name, else the greatest of those that the site covers: that one saturates first.
 fn held_share(table: &LockTable, site: &str) -> Option<f64> {
     let wanted = Site::parse(Site::without_number(site).as_bytes());
-    if let Some(named) = table.rows.iter().find(|row| row.name == site) {
+    if let Some(named) = table.rows.iter().chain(striped(table)).find(|row| row.name == site) {
         return named.share;
     }
     let covered = table.rows.iter().filter(|row| wanted.covers(&Site::parse(row.site.as_bytes())));
@@ -478,8 +478,13 @@ fn says_threads(command: &[OsString]) -> bool {
     command.iter().any(|word| word.to_str().is_some_and(|word| word.contains(THREADS)))
 }
 
+/// Each of them has the share of the lock that saturates first.
+fn striped(table: &LockTable) -> impl Iterator<Item = &LockRow> {
+    table.striped.iter().map(|striped| &striped.row)
+}
+
 fn lock_names(table: &LockTable) -> Vec<&str> {
-    table.rows.iter().map(|row| row.name.as_str()).collect()
+    table.rows.iter().chain(striped(table)).map(|row| row.name.as_str()).collect()
 }
 
 /// The words of a command on so many threads. One that is no text stays as it is.

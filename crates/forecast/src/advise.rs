@@ -22,7 +22,7 @@ use compare::gate::THREADS;
 use compare::rounds::{End, LockRuns, Metric, Trial, measure_until};
 use compare::statistics::{self, Better, Verdict};
 use compare::trial;
-use launch::places::{Only, Places};
+use launch::places::{Only, Places, ensure_few};
 use launch::program::NotStarted;
 use launch::{Launch, Library, Swapped, Swaps};
 use measured::profile_file;
@@ -142,6 +142,7 @@ impl Asked {
         let (site, lock) = swap.clone();
         let mut only = vec![Only { places: vec![site.clone()], site, lock }];
         Places::read(&profile_file(&self.folder, case.threads))?.find(&mut only)?;
+        ensure_few(&only)?;
         let launch = launch.swaps(Swaps { only, ..Swaps::default() });
         let trial = trial::run(launch.counted(&tally).command()?, limit)?;
         Ok((trial, Swapped::read(&tally).any()))

@@ -6,7 +6,7 @@
 
 use super::Program;
 use profile::{LockTable, Options, Profile};
-use pthread::site::{PLACES, Site, Which};
+use pthread::site::{PLACES, PLACES_BYTES, Site, Which};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +22,22 @@ pub struct Only {
     pub lock: String,
     /// What the preload library compares with.
     pub places: Vec<String>,
+}
+
+/// Makes sure that a program can be told all these places.
+///
+/// # Errors
+///
+/// There are too many of them.
+pub fn ensure_few(sites: &[Only]) -> anyhow::Result<()> {
+    let places = || sites.iter().flat_map(|only| &only.places);
+    session::ensure_usage!(
+        places().count() <= PLACES && places().map(|place| place.len() + 1).sum::<usize>() <= PLACES_BYTES,
+        "the locks of --only are at {} places, where {PLACES} are the most, with {} KiB of names: name fewer at a time",
+        places().count(),
+        PLACES_BYTES >> 10
+    );
+    Ok(())
 }
 
 /// The locks of a profile, with where each is taken.
@@ -69,18 +85,13 @@ impl Places {
     ///
     /// # Errors
     ///
-    /// The program has been built anew since the profile; the locks are taken at too many places.
+    /// The program has been built anew since the profile.
     pub fn find(&self, sites: &mut [Only]) -> anyhow::Result<()> {
         for only in &mut *sites {
             if let Some(places) = self.places_of(&only.site)? {
                 only.places = places;
             }
         }
-        let all = sites.iter().map(|only| only.places.len()).sum::<usize>();
-        session::ensure_usage!(
-            all <= PLACES,
-            "the locks of --only are taken at {all} places, where {PLACES} are the most: name fewer at a time"
-        );
         Ok(())
     }
 

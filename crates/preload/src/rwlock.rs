@@ -35,7 +35,7 @@ use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use libc::{clockid_t, pthread_rwlock_t, pthread_rwlockattr_t, timespec};
-use machine::{GaveUp, Integer, Machine, Patient, Timeout, Word};
+use machine::{Clock, Deadline, GaveUp, Integer, Machine, Patient, Timeout, Word};
 use pthread::object::{ObjectKind, rwlock as layout};
 
 use crate::arena::{self, Reference};
@@ -45,6 +45,7 @@ use crate::recorder::{self, Call, Mode, Refusal, Trace};
 use crate::state::{self, Entered, Patience, State};
 use crate::tag::{Owner, Tag};
 use crate::thread::{self, Thread};
+use crate::time::Time;
 use crate::{misuse, real, site};
 
 /// A reader-writer lock, ours or glibc's.
@@ -75,6 +76,9 @@ const _: () =
 
 /// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`, the one kind whose readers may not read again past a writer.
 const NONRECURSIVE: u32 = 2;
+
+/// How long a thread that reads waits as a writer before it is told that it waits for itself.
+const DEADLOCK_NS: u64 = 1_000_000_000;
 
 /// Some thread has given up a read lock that it was not known to hold.
 static HANDED_ON: AtomicBool = AtomicBool::new(false);
@@ -244,15 +248,11 @@ impl Rwlock {
             }
             Mode::Exclusive => {
                 let waited = if thread.reads.holds(address) && !HANDED_ON.load(Relaxed) {
-                    // Waiting would be for oneself. Should the list be wrong, because there was another lock at this address,
-                    // this one may be free.
-                    let taken = state.enter::<RECORD>(Patience::Try).map_err(|_| own_lock)?;
-                    thread.reads.forget(address);
-                    taken
-                } else if choice.writers_first || self.flags.load(Relaxed) == NONRECURSIVE {
-                    self.enter_before_readers::<RECORD>(state, patience)?
+                    let waited = self.enter_after_own_read::<RECORD>(choice, state, patience)?;
+                    thread.reads.forget(address); // the list was wrong
+                    waited
                 } else {
-                    state.enter::<RECORD>(patience)?
+                    self.enter_exclusive::<RECORD>(choice, state, patience)?
                 };
                 self.writer.store(thread.identity(), Relaxed);
                 Ok(waited)
@@ -273,6 +273,49 @@ impl Rwlock {
         self.writers.wait_for_none(timeout).map_err(|GaveUp| libc::ETIMEDOUT)?;
         state.enter_shared::<RECORD>(patience, false)?;
         Ok(started)
+    }
+
+    #[inline(always)]
+    fn enter_exclusive<const RECORD: bool>(
+        &self,
+        choice: &Choice,
+        state: State<'_>,
+        patience: Patience,
+    ) -> Entered {
+        if choice.writers_first || self.flags.load(Relaxed) == NONRECURSIVE {
+            self.enter_before_readers::<RECORD>(state, patience)
+        } else {
+            state.enter::<RECORD>(patience)
+        }
+    }
+
+    /// A writer that reads, by its thread's list: it waits for itself. But the list is wrong where there was another lock at this address,
+    /// and where another thread is to give up the read lock and has not come to it. So this waits for a while, and then it is a deadlock.
+    #[cold]
+    #[inline(never)]
+    fn enter_after_own_read<const RECORD: bool>(
+        &self,
+        choice: &Choice,
+        state: State<'_>,
+        patience: Patience,
+    ) -> Entered {
+        let own = match patience {
+            Patience::Try => return self.enter_exclusive::<RECORD>(choice, state, patience),
+            Patience::Wait => None,
+            Patience::Until(time) => Some(time.deadline().ok_or(libc::EINVAL)?),
+        };
+        let clock = own.map_or(Clock::Monotonic, |deadline| deadline.clock);
+        let late = Deadline { clock, at_ns: Patient::clock_ns(clock).saturating_add(DEADLOCK_NS) };
+        let first = own.filter(|own| own.at_ns < late.at_ns);
+        match self.enter_exclusive::<RECORD>(choice, state, Patience::Until(Time::at(first.unwrap_or(late))))
+        {
+            Err(libc::ETIMEDOUT) if first.is_some() => Err(libc::ETIMEDOUT),
+            Err(libc::ETIMEDOUT) if HANDED_ON.load(Relaxed) => {
+                self.enter_exclusive::<RECORD>(choice, state, patience)
+            }
+            Err(libc::ETIMEDOUT) => Err(libc::EDEADLK),
+            entered => entered,
+        }
     }
 
     /// A writer that readers wait for.

@@ -31,6 +31,12 @@ impl Time {
         }
     }
 
+    /// The time of a deadline.
+    pub(crate) fn at(deadline: Deadline) -> Self {
+        let (clock, at) = Self::of(deadline);
+        Self { clock, at }
+    }
+
     /// A deadline as clock and time.
     pub(crate) fn of(deadline: Deadline) -> (clockid_t, timespec) {
         let clock = match deadline.clock {

@@ -1200,7 +1200,7 @@ fn what_a_holder_did_is_told_by_lock_and_call_site() {
     assert_eq!(held(0x2000), [1_000.0, 0.0, 3_000.0, 0.0]);
     let site = &row(&table, 0x1000).call_sites[0];
     assert_eq!(site.while_held.map(|held| (held.waiting_ns, held.total_ns())), Some((20_000.0, 79_000.0)));
-    assert_eq!(site.waiting_for.as_ref(), Some(&row(&table, 0x2000).site));
+    assert_eq!(site.waiting_for.as_ref(), Some(&row(&table, 0x2000).name));
 }
 
 /// A thread that has looked a moment ago does not look again for each hold: what happens in these is unknown, and no part of the shares.

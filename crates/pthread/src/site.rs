@@ -19,7 +19,10 @@
 pub const LIMIT: usize = 15;
 
 /// Places at most that all of them stand for, as a profile tells.
-pub const PLACES: usize = 512;
+pub const PLACES: usize = 2048;
+
+/// Bytes of their names: the kernel hands no variable of the environment on that has 128 KiB.
+pub const PLACES_BYTES: usize = 120 << 10;
 
 /// Comes between the places that one site of the user stands for.
 pub const SEPARATOR: u8 = b'\t';

@@ -719,7 +719,7 @@ fn cells(table: &LockTable, row: &LockRow, way: String, usage: &Usage) -> Vec<Ce
 
 fn within(within: &Within) -> String {
     let sections = if within.shared { "read section" } else { "section" };
-    format!("{}: {:.2} a {sections}", within.site, within.acquisitions)
+    format!("{}: {:.2} a {sections}", within.lock, within.acquisitions)
 }
 
 #[cfg(test)]

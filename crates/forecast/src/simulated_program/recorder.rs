@@ -234,6 +234,7 @@ impl Seen {
         let [exclusive, shared] = [0, 1].map(|mode| self.modes[mode].usage());
         let mode = usize::from(self.within[1] > self.within[0]);
         let within = (self.within[mode] > 0).then(|| Within {
+            lock: first.to_owned(),
             site: first.to_owned(),
             shared: mode == 1,
             acquisitions: self.within[mode] as f64 / outer[mode].max(1) as f64,

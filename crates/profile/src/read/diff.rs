@@ -204,11 +204,13 @@ impl Names {
     }
 }
 
-/// The function or variable of a lock, without its stack.
+/// The function of a lock, without its stack; or its variable, where the profile names the member that it is, the member: what lies
+/// before it may have grown.
 fn plain(row: &LockRow) -> String {
     match Site::parse(row.site.as_bytes()) {
         Site { name, which: Which::By(_) } => String::from_utf8_lossy(name).into_owned(),
-        _ => row.site.clone(),
+        _ if row.name.starts_with(&*row.site) => row.site.clone(),
+        _ => Site::without_number(&row.name).to_owned(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! else, if nothing did, the first of all functions that take it.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -56,18 +56,7 @@ pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<Touched> {
             row.name.clone_from(&row.site);
         }
     }
-    let sites: HashMap<_, _> =
-        rows.iter().map(|unnamed| ((unnamed.section, unnamed.number), unnamed.row.site.clone())).collect();
-    for Unnamed { row, section, within, .. } in &mut rows {
-        for site in &mut row.call_sites {
-            let lock = site.waited_for.and_then(|id| sites.get(&(id.section, id.number)));
-            site.waiting_for = lock.cloned();
-        }
-        row.within = within.and_then(|(key, acquisitions)| {
-            let site = sites.get(&(*section, (key >> 1) as u32))?.clone();
-            Some(Within { site, shared: key & 1 != 0, acquisitions })
-        });
-    }
+    tell_first_locks(&mut rows);
     let order = |unnamed: &Unnamed| (unnamed.ordinal, unnamed.row.address);
     rows.sort_by(|a, b| {
         let names = (a.section, &a.row.name).cmp(&(b.section, &b.row.name));
@@ -86,8 +75,46 @@ pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<Touched> {
             }
         }
     }
+    tell_other_locks(&mut rows);
     let named = |Unnamed { row, stack, threads, .. }| Touched { row, by_call: stack.is_some(), threads };
     rows.into_iter().map(named).collect()
+}
+
+/// The first lock of a variable that has others is the one at its start: the variable alone means all of them.
+fn tell_first_locks(rows: &mut [Unnamed]) {
+    let in_variable = |unnamed: &&mut Unnamed| unnamed.stack.is_none();
+    let with_others: HashSet<(u64, String)> = rows
+        .iter_mut()
+        .filter(in_variable)
+        .filter_map(|unnamed| Some((unnamed.section, unnamed.row.site.rsplit_once("+0x")?.0.to_owned())))
+        .collect();
+    for Unnamed { row, section, .. } in rows.iter_mut().filter(in_variable) {
+        if with_others.contains(&(*section, row.site.clone())) {
+            let site = format!("{}+0x0", row.site);
+            if row.name == row.site {
+                row.name.clone_from(&site);
+            }
+            row.places = [site.clone()].into();
+            row.site = site;
+        }
+    }
+}
+
+/// The names of the locks in whose sections others are acquired, and for which holders wait.
+fn tell_other_locks(rows: &mut [Unnamed]) {
+    let of = |unnamed: &Unnamed| (unnamed.row.site.clone(), unnamed.row.name.clone());
+    let locks: HashMap<_, _> =
+        rows.iter().map(|unnamed| ((unnamed.section, unnamed.number), of(unnamed))).collect();
+    for Unnamed { row, section, within, .. } in rows {
+        for call_site in &mut row.call_sites {
+            let lock = call_site.waited_for.and_then(|id| locks.get(&(id.section, id.number)));
+            call_site.waiting_for = lock.map(|(_, name)| name.clone());
+        }
+        row.within = within.and_then(|(key, acquisitions)| {
+            let (site, lock) = locks.get(&(*section, (key >> 1) as u32))?.clone();
+            Some(Within { lock, site, shared: key & 1 != 0, acquisitions })
+        });
+    }
 }
 
 /// A lock and the section that first touched it: numbers are positions in the file, so no two sections share one.

@@ -195,25 +195,9 @@ pub(super) struct Touched {
 /// The striped locks among these, the times of whose threads `age_ns` tells. What relates them to an operation is left to the caller.
 pub(super) fn striped(touched: &[Touched], age_ns: impl Fn(u64) -> f64) -> Vec<Striped> {
     let mut stripes: BTreeMap<Stripe<'_>, Vec<&Touched>> = BTreeMap::new();
-    let mut unnumbered = Vec::new();
     for one in touched {
-        match Stripe::of(one) {
-            Some(stripe) => stripes.entry(stripe).or_default().push(one),
-            None if !one.row.merged => unnumbered.push(one),
-            None => {}
-        }
-    }
-    // The first variable of a structure has no offset, and so no number in its name.
-    for one in unnumbered {
-        let first = Stripe {
-            section: one.row.id.section,
-            kind: one.row.kind,
-            site: &one.row.site,
-            name: format!("{}+*", one.row.name).into(),
-            by_call: false,
-        };
-        if let Some(members) = stripes.get_mut(&first) {
-            members.push(one);
+        if let Some(stripe) = Stripe::of(one) {
+            stripes.entry(stripe).or_default().push(one);
         }
     }
     let mut locks_in: HashMap<(u64, &str), usize> = HashMap::new();
@@ -239,7 +223,7 @@ pub(super) fn striped(touched: &[Touched], age_ns: impl Fn(u64) -> f64) -> Vec<S
     all
 }
 
-/// The place in its variable of a lock that is known by that alone, or is the variable's first.
+/// The place in its variable of a lock that is known by that alone.
 fn offset(one: &Touched) -> u64 {
     variable_and_offset(without_ordinal(&one.row.name)).1.unwrap_or(0)
 }

@@ -403,7 +403,7 @@ pub struct SiteUse {
     pub held_ns: f64,
     /// What the holders did in them; `None` where nothing tells.
     pub while_held: Option<WhileHeld>,
-    /// The site of the lock that they waited for most; `None` if they waited for none.
+    /// The name of the lock that they waited for most; `None` if they waited for none.
     pub waiting_for: Option<String>,
     /// The same lock, until all have their names.
     #[serde(skip)]
@@ -430,6 +430,8 @@ pub struct LockHolder {
 /// That a lock is acquired in the sections of another one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Within {
+    /// The other lock's name.
+    pub lock: String,
     /// The other lock's site.
     pub site: String,
     /// Whether those sections are shared ones.

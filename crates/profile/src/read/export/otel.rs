@@ -23,7 +23,7 @@ type Measure = fn(&Sample<'_>) -> u64;
 pub fn to_otel(table: &LockTable) -> Vec<u8> {
     let mut tables = Tables::default();
     let samples: Vec<_> = samples(table)
-        .filter(|sample| sample.contended > 0 || sample.behind_ns > 0.0)
+        .filter(|sample| sample.contended > 0 || sample.waited_ns > 0.0 || sample.behind_ns > 0.0)
         .map(|sample| (tables.stack(&sample), sample))
         .collect();
     let mut scope_profiles = Message::default();

@@ -53,17 +53,16 @@ fn program() {
 
 /// Two reads at once and a writer who was a reader: six reads and three writes.
 fn read_again_and_upgrade() {
-    let (_one, _same) = (INDEX.read(), INDEX.read_recursive());
-    drop((_one, _same));
+    drop((INDEX.read(), INDEX.read_recursive()));
     let reader = INDEX.upgradable_read();
     let other = INDEX.read();
     let reader =
-        RwLockUpgradableReadGuard::try_upgrade(reader).err().expect("another thread's read would keep it");
+        RwLockUpgradableReadGuard::try_upgrade(reader).expect_err("another thread's read would keep it");
     drop(other);
     let mut writer = RwLockUpgradableReadGuard::upgrade(reader);
     *writer += 1;
     let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
-    let writer = RwLockUpgradableReadGuard::try_upgrade(reader).ok().expect("there is no other reader");
+    let writer = RwLockUpgradableReadGuard::try_upgrade(reader).expect("there is no other reader");
     let reader = RwLockWriteGuard::downgrade_to_upgradable(writer);
     drop(RwLockUpgradableReadGuard::downgrade(reader));
     *INDEX.write() += 1;

@@ -388,7 +388,7 @@ fn table(settings: &[Setting]) -> Table {
         Column::spread("ops_per_sec_per_core", "operations/s per core").kept(),
         Column::percent("fall_against_2", "fall against 2 cores %"),
         Column::percent("fall_against_last", "fall against the row before %"),
-        Column::text("failure", "failure").detail().only_if_any(),
+        Column::text("failure", "failure").kept().only_if_any(),
     ]);
     let mut of_two: Option<f64> = None;
     let mut last: Option<(&str, Placement, Option<f64>)> = None;

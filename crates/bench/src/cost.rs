@@ -284,7 +284,7 @@ const COLUMNS: [Column; 19] = [
     Column::number("published_acquire_cycles", "acquire, 2012").detail(),
     Column::number("published_release_cycles", "release, 2012").detail(),
     Column::number("published_shared_cycles", "shared, 2012").detail(),
-    Column::text("failure", "failure").detail().only_if_any(),
+    Column::text("failure", "failure").kept().only_if_any(),
 ];
 
 fn table(rows: &[LockRounds<Sample>], ghz: f64) -> Table {

@@ -295,7 +295,7 @@ fn handover_table(measured: &[Contended], transfer_ns: Option<f64>) -> Table {
         Column::text("floor", "floor"),
         Column::number("release_ns", "own ns").detail(),
         Column::number("times_compare_and_swap", "times compare-and-swap").detail(),
-        Column::text("failure", "failure").detail().only_if_any(),
+        Column::text("failure", "failure").kept().only_if_any(),
     ]);
     for (threads, rows) in measured {
         for row in rows {

@@ -315,7 +315,7 @@ fn table(bench: &Bench, measured: &[Loaded]) -> Table {
         Column::number("think_ns", "think ns").detail(),
         Column::number("reads_percent", "reads %").detail(),
         Column::text("waits", "waiters").detail(),
-        Column::text("failure", "failure").detail().only_if_any(),
+        Column::text("failure", "failure").kept().only_if_any(),
     ]);
     for Loaded { load, rows } in measured {
         for row in rows {

@@ -245,7 +245,7 @@ fn table(rows: &[LoadRow]) -> Table {
         Column::number("threads", "threads"),
         Column::spread("ops_per_s", "operations/s"),
         Column::number("times_one_thread", "times one thread"),
-        Column::text("failure", "failure").detail().only_if_any(),
+        Column::text("failure", "failure").kept().only_if_any(),
     ]);
     let one = rows.iter().find(|row| row.of == 1).and_then(|row| statistics::spread(&row.values));
     for row in rows {

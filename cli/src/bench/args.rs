@@ -289,8 +289,8 @@ impl PingPong {
 /// As "Cacheline contention" of Bueso and Norton (2014): one thread a core, each acquiring and releasing so often; the figure is
 /// operations a second of one core, with its fall against two cores and against the row before.
 ///
-/// Without a lock, every thread adds to: one word; a field of its own on one line; a line of its own next to the others'
-/// (which processors fetch in pairs); a line of its own far from them. And all but one use a lock, while that one adds to
+/// Without a lock, every thread adds to: one word; a field of its own on one line (of 8 fields, so that there is no row with more
+/// threads); a line of its own next to the others' (which processors fetch in pairs); a line of its own far from them. And all but one use a lock, while that one adds to
 /// a hot field beside the lock, or far from it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

@@ -82,6 +82,9 @@ impl Measure for Pairs<'_> {
     }
 }
 
+/// Words of 8 bytes on a line of 64: so many threads have fields of one line.
+const WORDS_OF_LINE: usize = 8;
+
 /// Contention without a lock, or beside one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharing {
@@ -116,7 +119,11 @@ impl Sharing {
 
     /// Whether so many threads can do it.
     fn suits(self, threads: usize) -> bool {
-        !matches!(self, Self::HotFieldBesideLock | Self::HotFieldFarFromLock) || threads > 1
+        match self {
+            Self::OneLine => threads <= WORDS_OF_LINE,
+            Self::HotFieldBesideLock | Self::HotFieldFarFromLock => threads > 1,
+            Self::OneWord | Self::NeighbourLines | Self::FarLines => true,
+        }
     }
 
     fn run(self, work: Loop<'_>) -> Result<f64, Wrong> {
@@ -451,6 +458,8 @@ mod tests {
                 assert!(sharing.run(work).unwrap() > 0.0, "{sharing:?}");
             }
             assert_eq!(sharing.suits(1), !sharing.name().starts_with("ticket"), "{sharing:?}");
+            assert!(sharing.suits(8), "{sharing:?}");
+            assert_eq!(sharing.suits(9), sharing != Sharing::OneLine, "{sharing:?}");
         }
     }
 

@@ -260,9 +260,10 @@ impl Regimes {
 
 /// One line between two cores, and each lock's hand-over as a multiple of it.
 ///
-/// The floor is half the round trip of a word that two cores store to in turn, each waiting for the other's store by
-/// reading, as the waiters of locks do. Beside it the same by compare-and-swap alone, as the public core-to-core matrices
-/// time it. A hand-over is the time from a release to the acquisition of a core that was waiting; the more cores want the
+/// The floor is a hand-over between two cores that take turns without any lock, timed as the locks' are: of one line, or of two for
+/// locks whose release first reads where the waiter polls, as in MCS and its kin. Beside it stands half the round trip of a word
+/// that both store to in turn, each waiting by reading, and the same by compare-and-swap alone, as the public core-to-core
+/// matrices time it. A hand-over is the time from a release to the acquisition of a core that was waiting; the more cores want the
 /// lock, the longer it takes a lock that does not scale.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:

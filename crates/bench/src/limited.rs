@@ -10,7 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use serde::{Serialize, de::DeserializeOwned};
-use session::interrupt;
+use session::{interrupt, threads};
 use std::any::Any;
 use std::io::{self, PipeReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -94,7 +94,8 @@ fn answer<T: Serialize>(mut writer: io::PipeWriter, body: impl FnOnce() -> T) ->
     let given = catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(&Ok::<T, String>(body()))));
     let given = given.unwrap_or_else(|panic| {
         let why = FIRST_PANIC.get_or_init(|| said(&*panic));
-        serde_json::to_vec(&Err::<T, String>(format!("its run panicked: {why}")))
+        let told = threads::refusal(why).unwrap_or_else(|| format!("its run panicked: {why}"));
+        serde_json::to_vec(&Err::<T, String>(told))
     });
     let code = match given {
         Ok(bytes) if writer.write_all(&bytes).is_ok() => 0,

@@ -146,8 +146,12 @@ impl Calibration {
     ///
     /// # Errors
     ///
-    /// A quantity that could not be timed.
+    /// A quantity that could not be timed; a thread that the system refused to start.
     pub fn take(cores: &Cores, progress: &dyn Progress) -> anyhow::Result<Self> {
+        session::threads::or_refused(|| Self::measured(cores, progress))?
+    }
+
+    fn measured(cores: &Cores, progress: &dyn Progress) -> anyhow::Result<Self> {
         let contenders = cores.contenders();
         let sizes = contender_counts(contenders.len());
         let progress = progress.start(Work::Quantities, 14 + sizes.len());

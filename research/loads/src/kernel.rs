@@ -132,14 +132,18 @@ fn map_and_unmap() -> io::Result<()> {
     }
 }
 
+fn cannot_find(error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        io::ErrorKind::NotFound => "; on Debian, apt-get install findutils has it",
+        io::ErrorKind::WouldBlock => "; is there a limit of processes (ulimit -u)?",
+        _ => "",
+    };
+    format!("cannot run find(1): {error}{remedy}")
+}
+
 fn find(stage: &Path) -> io::Result<()> {
     let output = Command::new("find").arg(stage).args(["-name", SOUGHT]).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| {
-        io::Error::new(
-            error.kind(),
-            format!("cannot run find(1): {error}; on Debian, apt-get install findutils has it"),
-        )
-    })?;
+    let output = output.map_err(|error| io::Error::new(error.kind(), cannot_find(&error)))?;
     let found = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
     if found == 1 {
         Ok(())
@@ -284,6 +288,14 @@ mod tests {
         assert!(
             round(Load::Pfind, nowhere, &[0], 1_000_000).unwrap_err().to_string().contains("instead of 1")
         );
+    }
+
+    #[test]
+    fn only_a_missing_program_is_to_be_installed() {
+        let told = |error: i32| cannot_find(&io::Error::from_raw_os_error(error));
+        assert!(told(libc::ENOENT).contains("findutils"));
+        assert!(told(libc::EAGAIN).contains("ulimit -u") && !told(libc::EAGAIN).contains("findutils"));
+        assert!(!told(libc::EACCES).contains("findutils"));
     }
 
     #[test]

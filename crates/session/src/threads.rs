@@ -24,7 +24,7 @@ pub fn refusal(panic: &str) -> Option<String> {
 }
 
 fn refusal_in(payload: &(dyn Any + Send)) -> Option<String> {
-    refusal(payload.downcast_ref::<String>()?)
+    refusal(payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied())?)
 }
 
 /// Runs what starts threads from the calling thread. Other panics go on.

@@ -80,7 +80,7 @@ pub(crate) enum Workload {
     Fops(Kernel),
     /// Every thread maps 64 KiB with MAP_POPULATE and unmaps them: the kernel's locks for memory
     Mempop(Kernel),
-    /// Every thread runs find(1) over a balanced tree on tmpfs: the kernel's locks for directories and pages
+    /// Every thread runs find(1) over a balanced tree, on tmpfs if there is one: the kernel's locks for directories and pages
     Pfind(Kernel),
     Exim(Exim),
     Futex(Futex),

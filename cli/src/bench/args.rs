@@ -509,7 +509,7 @@ impl Futex {
 
 /// The job mixes of the AIM7 multi-user suite: jobs a minute by users, which are processes.
 ///
-/// Every user does 100 jobs of its mix, or --jobs, in a random order: files and directories on tmpfs, processes, messages, memory, arithmetic,
+/// Every user does 100 jobs of its mix, or --jobs, in a random order: files and directories (on tmpfs, where there is one), processes, messages, memory, arithmetic,
 /// routines of libraries. The jobs are written anew and a tenth as large as AIM7's, so that a mix takes some seconds. First, users
 /// are added until three more numbers of them get no more done, or there are no more; then all these numbers are measured in turn.
 /// You see jobs a minute, CPU time, and the plateau: median and range over the last third of the numbers of users.

@@ -69,7 +69,7 @@ impl Load {
         match self {
             Self::Fops => "One file, opened and closed by every thread",
             Self::Mempop => "64 KiB mapped with MAP_POPULATE and unmapped",
-            Self::Pfind => "`find` over a balanced tree, on tmpfs",
+            Self::Pfind => "`find` over a balanced tree",
         }
     }
 
@@ -229,6 +229,9 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
         .workload(load.name())
         .with_points(points)
         .context("a number of threads was given twice")?;
+    if load != Load::Mempop {
+        parts[0].notes.push(stage.in_words());
+    }
     parts[0].notes.extend(stage.remove());
     Ok(Findings {
         workload: load.name(),

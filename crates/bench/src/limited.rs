@@ -58,7 +58,10 @@ fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() 
     // of that usable in the child. The only other thread is one that prints progress, which holds no more than the lock of standard
     // error: a child whose run panics just then waits for it, and ends at the limit.
     match unsafe { libc::fork() } {
-        -1 => Err(failed("no child process", io::Error::last_os_error())),
+        -1 => {
+            let refused = failed("no child process", io::Error::last_os_error());
+            Err(format!("{refused}; is there a limit of processes (ulimit -u)?"))
+        }
         0 => {
             drop(reader);
             answer(writer, body)

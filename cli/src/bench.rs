@@ -18,6 +18,7 @@ use report::{Screen, text};
 use session::ensure_usage;
 use session::output_file::OutputFile;
 use session::progress::shown_duration;
+use session::threads::or_refused;
 use session::usage::UsageError;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -79,7 +80,7 @@ pub(crate) enum Workload {
     Fops(Kernel),
     /// Every thread maps 64 KiB with MAP_POPULATE and unmaps them: the kernel's locks for memory
     Mempop(Kernel),
-    /// Every thread runs find(1) over a balanced tree on tmpfs: the kernel's locks for directories and pages
+    /// Every thread runs find(1) over a balanced tree, on tmpfs if there is one: the kernel's locks for directories and pages
     Pfind(Kernel),
     Exim(Exim),
     Futex(Futex),
@@ -119,8 +120,12 @@ impl Workload {
     }
 }
 
-/// Runs a benchmark.
+/// Runs a benchmark. That its threads cannot be started is an error.
 fn measure(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
+    or_refused(|| measure_with_threads(bench, workload))?
+}
+
+fn measure_with_threads(bench: &Bench, workload: &Workload) -> anyhow::Result<Findings> {
     match workload {
         Workload::Cost(args) => cost::run(bench, &args.options()),
         Workload::Throughput(args) => throughput::run(bench, &args.options(bench)),
@@ -228,10 +233,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Output { json, svg } = workload.output();
     let picture = svg.as_deref().map(OutputFile::at).transpose()?;
     interrupt::keep();
-    let bench = Bench::new(&BARS);
+    let bench = or_refused(|| Bench::new(&BARS))?;
     let (findings, cells) = match workload {
         Workload::Regimes(args) => {
-            let regimes = regimes(&bench, args)?;
+            let regimes = or_refused(|| regimes(&bench, args))??;
             (regimes.findings, Some(regimes.cells))
         }
         other => (measure(&bench, other)?, None),

@@ -260,9 +260,10 @@ impl Regimes {
 
 /// One line between two cores, and each lock's hand-over as a multiple of it.
 ///
-/// The floor is half the round trip of a word that two cores store to in turn, each waiting for the other's store by
-/// reading, as the waiters of locks do. Beside it the same by compare-and-swap alone, as the public core-to-core matrices
-/// time it. A hand-over is the time from a release to the acquisition of a core that was waiting; the more cores want the
+/// The floor is a hand-over between two cores that take turns without any lock, timed as the locks' are: of one line, or of two for
+/// locks whose release first reads where the waiter polls, as in MCS and its kin. Beside it stands half the round trip of a word
+/// that both store to in turn, each waiting by reading, and the same by compare-and-swap alone, as the public core-to-core
+/// matrices time it. A hand-over is the time from a release to the acquisition of a core that was waiting; the more cores want the
 /// lock, the longer it takes a lock that does not scale.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -289,8 +290,8 @@ impl PingPong {
 /// As "Cacheline contention" of Bueso and Norton (2014): one thread a core, each acquiring and releasing so often; the figure is
 /// operations a second of one core, with its fall against two cores and against the row before.
 ///
-/// Without a lock, every thread adds to: one word; a field of its own on one line; a line of its own next to the others'
-/// (which processors fetch in pairs); a line of its own far from them. And all but one use a lock, while that one adds to
+/// Without a lock, every thread adds to: one word; a field of its own on one line (of 8 fields, so that there is no row with more
+/// threads); a line of its own next to the others' (which processors fetch in pairs); a line of its own far from them. And all but one use a lock, while that one adds to
 /// a hot field beside the lock, or far from it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -508,7 +509,7 @@ impl Futex {
 
 /// The job mixes of the AIM7 multi-user suite: jobs a minute by users, which are processes.
 ///
-/// Every user does 100 jobs of its mix, or --jobs, in a random order: files and directories on tmpfs, processes, messages, memory, arithmetic,
+/// Every user does 100 jobs of its mix, or --jobs, in a random order: files and directories (on tmpfs, where there is one), processes, messages, memory, arithmetic,
 /// routines of libraries. The jobs are written anew and a tenth as large as AIM7's, so that a mix takes some seconds. First, users
 /// are added until three more numbers of them get no more done, or there are no more; then all these numbers are measured in turn.
 /// You see jobs a minute, CPU time, and the plateau: median and range over the last third of the numbers of users.

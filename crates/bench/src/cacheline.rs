@@ -82,6 +82,9 @@ impl Measure for Pairs<'_> {
     }
 }
 
+/// Words of 8 bytes on a line of 64: so many threads have fields of one line.
+const WORDS_OF_LINE: usize = 8;
+
 /// Contention without a lock, or beside one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharing {
@@ -116,7 +119,11 @@ impl Sharing {
 
     /// Whether so many threads can do it.
     fn suits(self, threads: usize) -> bool {
-        !matches!(self, Self::HotFieldBesideLock | Self::HotFieldFarFromLock) || threads > 1
+        match self {
+            Self::OneLine => threads <= WORDS_OF_LINE,
+            Self::HotFieldBesideLock | Self::HotFieldFarFromLock => threads > 1,
+            Self::OneWord | Self::NeighbourLines | Self::FarLines => true,
+        }
     }
 
     fn run(self, work: Loop<'_>) -> Result<f64, Wrong> {
@@ -388,7 +395,7 @@ fn table(settings: &[Setting]) -> Table {
         Column::spread("ops_per_sec_per_core", "operations/s per core").kept(),
         Column::percent("fall_against_2", "fall against 2 cores %"),
         Column::percent("fall_against_last", "fall against the row before %"),
-        Column::text("failure", "failure").detail().only_if_any(),
+        Column::text("failure", "failure").kept().only_if_any(),
     ]);
     let mut of_two: Option<f64> = None;
     let mut last: Option<(&str, Placement, Option<f64>)> = None;
@@ -451,6 +458,8 @@ mod tests {
                 assert!(sharing.run(work).unwrap() > 0.0, "{sharing:?}");
             }
             assert_eq!(sharing.suits(1), !sharing.name().starts_with("ticket"), "{sharing:?}");
+            assert!(sharing.suits(8), "{sharing:?}");
+            assert_eq!(sharing.suits(9), sharing != Sharing::OneLine, "{sharing:?}");
         }
     }
 

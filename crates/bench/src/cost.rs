@@ -4,7 +4,7 @@ use super::contenders::{Contender, Measure, Wait};
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::handover::{self, LockAndCount};
 use super::limited;
-use super::timing::{Bench, LockRounds, interleaved, stamp, stamp_cycles};
+use super::timing::{Bench, LockRounds, failure_column, interleaved, stamp, stamp_cycles};
 use super::{Common, contenders};
 use ::report::{Cell, Column, RangePlot, Table};
 use compare::calibrate::time::middle;
@@ -265,7 +265,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     })
 }
 
-const COLUMNS: [Column; 19] = [
+const COLUMNS: [Column; 18] = [
     Column::text("lock", "lock"),
     Column::text("library", "library"),
     Column::spread("pair_cycles", "pair"),
@@ -284,12 +284,11 @@ const COLUMNS: [Column; 19] = [
     Column::number("published_acquire_cycles", "acquire, 2012").detail(),
     Column::number("published_release_cycles", "release, 2012").detail(),
     Column::number("published_shared_cycles", "shared, 2012").detail(),
-    Column::text("failure", "failure").detail().only_if_any(),
 ];
 
 fn table(rows: &[LockRounds<Sample>], ghz: f64) -> Table {
     let published = published();
-    let mut table = Table::new(COLUMNS);
+    let mut table = Table::new(COLUMNS.into_iter().chain([failure_column(rows.iter())]));
     for row in rows {
         let name = published_name(row.of.name());
         let ours = row.of.is_ours();

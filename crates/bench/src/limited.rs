@@ -4,11 +4,13 @@
 //! thread cannot be ended from outside, a process can. The child is a fork of the command, so that all locks are measured in
 //! the same program at the same addresses.
 
+use super::timing::CUT_SHORT;
 use launch::supervise::die_with_parent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
 use serde::{Serialize, de::DeserializeOwned};
+use session::{interrupt, threads};
 use std::any::Any;
 use std::io::{self, PipeReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -45,24 +47,31 @@ pub(super) fn measured<T: Serialize + DeserializeOwned>(
 ///
 /// # Errors
 ///
-/// `over 3 s` at the limit; the message of a panic; else how the child ended without an answer.
+/// `over 3 s` at the limit; that an interrupt cut it short; the message of a panic; else how the child ended without an answer.
 fn within<T: Serialize + DeserializeOwned>(limit: Duration, body: impl FnOnce() -> T) -> Result<T, String> {
+    if interrupt::came() {
+        return Err(CUT_SHORT.into());
+    }
     let failed = |what: &str, error: io::Error| format!("{what}: {error}");
     let (reader, writer) = io::pipe().map_err(|error| failed("no pipe to a child process", error))?;
     // SAFETY: the child runs the body, which allocates, starts threads and locks locks of its own; the C library keeps all
     // of that usable in the child. The only other thread is one that prints progress, which holds no more than the lock of standard
     // error: a child whose run panics just then waits for it, and ends at the limit.
     match unsafe { libc::fork() } {
-        -1 => Err(failed("no child process", io::Error::last_os_error())),
+        -1 => {
+            let refused = failed("no child process", io::Error::last_os_error());
+            Err(format!("{refused}; is there a limit of processes (ulimit -u)?"))
+        }
         0 => {
             drop(reader);
             answer(writer, body)
         }
         child => {
             drop(writer);
-            let answer = read_until(reader, Instant::now() + limit);
+            let answer = read_until(reader, Instant::now() + limit, interrupt::came);
             let status = Pid::from_raw(child).and_then(end);
             match answer.map_err(|error| failed("cannot read from a child process", error))? {
+                None if interrupt::came() => Err(CUT_SHORT.into()),
                 None => Err(format!("{OVER}{} s", limit.as_secs_f64())),
                 Some(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|_| Err(shown(status))),
             }
@@ -88,7 +97,8 @@ fn answer<T: Serialize>(mut writer: io::PipeWriter, body: impl FnOnce() -> T) ->
     let given = catch_unwind(AssertUnwindSafe(|| serde_json::to_vec(&Ok::<T, String>(body()))));
     let given = given.unwrap_or_else(|panic| {
         let why = FIRST_PANIC.get_or_init(|| said(&*panic));
-        serde_json::to_vec(&Err::<T, String>(format!("its run panicked: {why}")))
+        let told = threads::refusal(why).unwrap_or_else(|| format!("its run panicked: {why}"));
+        serde_json::to_vec(&Err::<T, String>(told))
     });
     let code = match given {
         Ok(bytes) if writer.write_all(&bytes).is_ok() => 0,
@@ -98,16 +108,23 @@ fn answer<T: Serialize>(mut writer: io::PipeWriter, body: impl FnOnce() -> T) ->
     unsafe { libc::_exit(code) }
 }
 
-/// What is written until the other end closes; none at the deadline.
-fn read_until(mut reader: PipeReader, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
+/// So long an interrupt may wait to be seen.
+const POLL_EVERY: Duration = Duration::from_millis(50);
+
+/// What is written until the other end closes; none at the deadline, or when an interrupt came.
+fn read_until(
+    mut reader: PipeReader,
+    deadline: Instant,
+    is_interrupted: impl Fn() -> bool,
+) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if left.is_zero() || is_interrupted() {
             return Ok(None);
         }
         let mut watched = [PollFd::new(&reader, PollFlags::IN)];
-        let left = Timespec::try_from(left).ok();
+        let left = Timespec::try_from(left.min(POLL_EVERY)).ok();
         if poll(&mut watched, left.as_ref()).is_ok_and(|ready| ready > 0) {
             let mut some = [0; 4096];
             match reader.read(&mut some)? {
@@ -159,6 +176,16 @@ mod tests {
             std::hint::spin_loop();
         };
         assert_eq!(within::<()>(Duration::from_millis(50), never), Err("over 0.05 s".into()));
+    }
+
+    #[test]
+    fn an_interrupt_does_not_wait_for_the_limit() {
+        let (reader, _writer) = io::pipe().unwrap();
+        let looks = std::cell::Cell::new(0);
+        let on_second_look = || looks.replace(looks.get() + 1) == 1;
+        let begin = Instant::now();
+        assert_eq!(read_until(reader, begin + LONG, on_second_look).unwrap(), None);
+        assert!(begin.elapsed() < LONG / 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::cost::Single;
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::handover::{self, Floor};
 use super::limited;
-use super::timing::{Bench, LockRounds, interleaved, stamp_cycles};
+use super::timing::{Bench, LockRounds, failure_column, interleaved, stamp_cycles};
 use ::report::{Cell, Column, RangePlot, Table};
 use compare::calibrate::time::{middle, transfer_ns};
 use compare::statistics::{self, Better};
@@ -295,7 +295,7 @@ fn handover_table(measured: &[Contended], transfer_ns: Option<f64>) -> Table {
         Column::text("floor", "floor"),
         Column::number("release_ns", "own ns").detail(),
         Column::number("times_compare_and_swap", "times compare-and-swap").detail(),
-        Column::text("failure", "failure").detail().only_if_any(),
+        failure_column(measured.iter().flat_map(|(_, rows)| rows)),
     ]);
     for (threads, rows) in measured {
         for row in rows {

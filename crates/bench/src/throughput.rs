@@ -4,7 +4,7 @@ use super::Common;
 use super::contenders::{self, Contender, Measure};
 use super::findings::{Drawing, Findings, Goal, Part};
 use super::limited;
-use super::timing::{Bench, LockRounds, interleaved, shown_ns};
+use super::timing::{Bench, LockRounds, failure_column, interleaved, shown_ns};
 use ::report::{Cell, Column, Table};
 use compare::statistics::{self, Better};
 use curve::{Curve, Point, Provenance, Unit};
@@ -315,7 +315,7 @@ fn table(bench: &Bench, measured: &[Loaded]) -> Table {
         Column::number("think_ns", "think ns").detail(),
         Column::number("reads_percent", "reads %").detail(),
         Column::text("waits", "waiters").detail(),
-        Column::text("failure", "failure").detail().only_if_any(),
+        failure_column(measured.iter().flat_map(|loaded| &loaded.rows)),
     ]);
     for Loaded { load, rows } in measured {
         for row in rows {

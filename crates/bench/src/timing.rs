@@ -2,7 +2,7 @@
 
 use super::contenders::Contender;
 use super::limited::OVER;
-use ::report::{Cell as TableCell, Spread, text};
+use ::report::{Cell as TableCell, Column, Spread, text};
 use compare::calibrate::time;
 use compare::statistics;
 use machine::{Machine as _, Native, Place, Topology};
@@ -153,6 +153,14 @@ impl<S, T> Rounds<S, T> {
     }
 }
 
+/// The column of failures, for a table in which [`Rounds::cell`] says `over 3 s`: any other failure is shown on every screen.
+pub(super) fn failure_column<'a, S: 'a, T: 'a>(mut rows: impl Iterator<Item = &'a Rounds<S, T>>) -> Column {
+    let is_other =
+        |row: &Rounds<S, T>| row.failure.as_ref().is_some_and(|failure| !failure.starts_with(OVER));
+    let column = Column::text("failure", "failure").only_if_any();
+    if rows.any(is_other) { column.kept() } else { column.detail() }
+}
+
 /// Measures each lock once to warm up and then so many times, as [`in_rounds`] does. A lock that is missing is never measured.
 pub fn interleaved<T>(
     contenders: &[Contender],
@@ -270,6 +278,15 @@ mod tests {
         fn done(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn a_failure_that_no_figure_tells_is_shown_on_every_screen() {
+        let shown = |failure: &str| {
+            let rows = [Rounds::<_, u32> { failure: Some(failure.into()), ..Rounds::new(1) }];
+            format!("{:?}", failure_column(rows.iter())).contains("Kept")
+        };
+        assert!(shown("lost") && !shown("over 3 s"));
     }
 
     #[test]

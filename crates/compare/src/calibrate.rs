@@ -101,11 +101,12 @@ fn topology_of(cores: &[Place], threads_per_core: u32) -> Topology {
     let dies_of = |socket: u32| {
         distinct(cores.iter().filter(|place| place.socket == socket).map(|place| place.die).collect()).len()
     };
-    let cores_of = |die: u32| cores.iter().filter(|place| place.die == die).count();
+    let cores_of =
+        |of: &Place| cores.iter().filter(|place| (place.socket, place.die) == (of.socket, of.die)).count();
     Topology {
         sockets: sockets.len().max(1) as u32,
         dies_per_socket: sockets.iter().map(|&socket| dies_of(socket)).max().unwrap_or(1) as u32,
-        cores_per_die: cores.iter().map(|place| cores_of(place.die)).max().unwrap_or(1) as u32,
+        cores_per_die: cores.iter().map(cores_of).max().unwrap_or(1) as u32,
         threads_per_core: threads_per_core.max(1),
         source: Source::cited("/sys/devices/system/cpu, as the kernel (or a hypervisor) shows it"),
     }
@@ -145,8 +146,12 @@ impl Calibration {
     ///
     /// # Errors
     ///
-    /// A quantity that could not be timed.
+    /// A quantity that could not be timed; a thread that the system refused to start.
     pub fn take(cores: &Cores, progress: &dyn Progress) -> anyhow::Result<Self> {
+        session::threads::or_refused(|| Self::measured(cores, progress))?
+    }
+
+    fn measured(cores: &Cores, progress: &dyn Progress) -> anyhow::Result<Self> {
         let contenders = cores.contenders();
         let sizes = contender_counts(contenders.len());
         let progress = progress.start(Work::Quantities, 14 + sizes.len());

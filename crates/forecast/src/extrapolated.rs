@@ -150,7 +150,7 @@ pub fn read(path: &Path) -> anyhow::Result<Series> {
     Ok(Series { curves: vec![curve], ..Series::new(label) })
 }
 
-/// Rows of cores and throughput, one for each run; the first row may name the columns.
+/// Rows of cores and throughput, one for each run; the first row may name the columns, and does if it begins with no number.
 ///
 /// # Errors
 ///
@@ -178,7 +178,7 @@ pub fn read_runs(label: &str, text: &str) -> anyhow::Result<Curve> {
                 );
                 runs.entry(cores).or_default().push(value);
             }
-            _ if index == 0 => {} // names of the columns
+            _ if index == 0 && cores.parse::<f64>().is_err() => {} // names of the columns
             _ => bail!(
                 "line {line}: `{},{}` is not cores and throughput, such as `4,310`",
                 text::printable(cores),
@@ -211,10 +211,23 @@ mod tests {
     }
 
     #[test]
+    fn a_point_of_zero_stays_in_the_answer() {
+        let curve = read_runs("c", "1,100\n2,190\n4,0\n8,185\n").unwrap();
+        let extrapolated = Extrapolated::new(curve, None).unwrap();
+        assert_eq!(extrapolated.answer.curve.at(4), Some(Point::exact(4, 0.0)));
+        assert!(
+            extrapolated.verdict().starts_with("It has collapsed: at 4 cores"),
+            "{}",
+            extrapolated.verdict()
+        );
+    }
+
+    #[test]
     fn bad_input_is_explained() {
         assert!(error("").contains("no row"));
         assert!(error("cores,throughput\n").contains("no row"));
         assert!(error("1,10\n2,fast\n").contains("line 2: `2,fast`"));
+        assert!(error("1,100 ops\n2,190\n").contains("line 1: `1,100 ops`"), "not names of columns");
         assert!(error("1\n").contains("line 1"));
         assert!(error("0,1\n").contains("counted from 1"));
         assert!(error("1,NaN\n").contains("finite"));

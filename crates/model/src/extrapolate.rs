@@ -285,7 +285,8 @@ pub fn extrapolate(curve: &Curve, cores: &[u32]) -> Result<Extrapolation, Extrap
         let (down, up) = band(apart, doublings, missed.abs() * doublings / step, points.len());
         Point { cores, value: mean.exp(), low: (mean - down).exp(), high: (mean + up).exp() }
     });
-    let all: Vec<Point> = points.iter().copied().chain(predicted).collect();
+    // No law goes through a point of 0, but it was measured.
+    let all: Vec<Point> = curve.points().iter().copied().chain(predicted).collect();
     let mut answer = Curve::new(curve.label.clone(), curve.unit, Provenance::Predicted)
         .lock(curve.lock.clone())
         .workload(curve.workload.clone())

@@ -3,6 +3,7 @@
 //! - [`progress`] tells the caller how far a measurement is, and [`interrupt`] tells the measurement that the user wants it to end;
 //! - [`signals`] is what both the handlers and the launcher are made of;
 //! - [`noise`] says what else the machine did meanwhile, [`host`] which machine it is, and [`placement`] in which order its cores are taken;
+//! - [`threads`] that the system refuses are errors;
 //! - [`seeds`] are those of simulations that are repeated;
 //! - [`names`] answers an unknown name with the nearest known ones, as a [`usage`] error;
 //! - [`output_file`] is a file that is whole or not there, and [`scratch`] a folder that is gone afterwards, as [`in_use`] tells.
@@ -18,4 +19,5 @@ pub mod progress;
 pub mod scratch;
 pub mod seeds;
 pub mod signals;
+pub mod threads;
 pub mod usage;

@@ -3,15 +3,21 @@
 //! The two files of `/proc` are read by hand: `procfs` reads the load as an `f32`, which prints other digits than the kernel's, and
 //! of the counts the line of each core and of each interrupt too, where one line is wanted.
 
+mod throttled;
+
+use crate::host::allowed_cores;
 use rustix::param::clock_ticks_per_second;
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Other programs may use this share of all cores before timings are doubted.
 const OTHERS_SHARE: f64 = 0.05;
 
 /// A hypervisor may take this share before timings are doubted.
 const STOLEN_SHARE: f64 = 0.01;
+
+/// A quota may keep the program off this share of its cores' time before timings are doubted.
+const THROTTLED_SHARE: f64 = 0.001;
 
 /// Time on all cores since the machine started, in clock ticks, as `/proc/stat` counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +50,8 @@ pub struct Watch {
     load: Option<f64>,
     ticks: Option<Ticks>,
     own_cpu: Duration,
+    began: Instant,
+    throttled: Option<Duration>,
 }
 
 impl Watch {
@@ -54,19 +62,29 @@ impl Watch {
             load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
             ticks: Ticks::now(),
             own_cpu: own_cpu(),
+            began: Instant::now(),
+            throttled: throttled::until_now(),
         }
     }
 
     /// What happened since. Where the kernel does not tell, nothing is assumed.
     pub fn stop(&self) -> Noise {
         let own = own_cpu().saturating_sub(self.own_cpu);
-        match (self.ticks, Ticks::now()) {
-            (Some(before), Some(after)) => Noise {
-                load_before: self.load,
-                ..Noise::between(before, after, own, clock_ticks_per_second() as f64)
-            },
-            _ => Noise { load_before: self.load, ..Noise::default() },
-        }
+        let of_machine = match (self.ticks, Ticks::now()) {
+            (Some(before), Some(after)) => {
+                Noise::between(before, after, own, clock_ticks_per_second() as f64)
+            }
+            _ => Noise::default(),
+        };
+        Noise { load_before: self.load, throttled_share: self.throttled_share(), ..of_machine }
+    }
+
+    fn throttled_share(&self) -> Option<f64> {
+        let throttled = throttled::until_now()?.checked_sub(self.throttled?)?;
+        // It is counted on every core where the group had work.
+        let of_cores = self.began.elapsed().as_secs_f64() * allowed_cores().len().max(1) as f64;
+        let share = throttled.as_secs_f64() / of_cores;
+        (share > 0.0).then(|| share.min(1.0))
     }
 }
 
@@ -79,6 +97,9 @@ pub struct Noise {
     pub others_share: Option<f64>,
     /// Share of all cores' time that a hypervisor gave to other work.
     pub stolen_share: Option<f64>,
+    /// Share of the usable cores' time for which a control group's CPU quota held the program back; none if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttled_share: Option<f64>,
 }
 
 impl Noise {
@@ -90,7 +111,7 @@ impl Noise {
             return Self::default();
         }
         let others = (busy - own.as_secs_f64() * ticks_per_second).max(0.0);
-        Self { load_before: None, others_share: Some(others / all), stolen_share: Some(stolen / all) }
+        Self { others_share: Some(others / all), stolen_share: Some(stolen / all), ..Self::default() }
     }
 
     /// Why timings taken meanwhile should not be trusted, with what to do; nothing if they may be.
@@ -113,6 +134,13 @@ impl Noise {
         if let Some(share) = self.stolen_share.filter(|&share| share > STOLEN_SHARE) {
             let what = format!("the hypervisor took {:.1} % of the cores' time away", 100.0 * share);
             all.push((what, "measure on a quieter host"));
+        }
+        if let Some(share) = self.throttled_share.filter(|&share| share > THROTTLED_SHARE) {
+            let what = format!(
+                "the control group's CPU quota held the program back for {:.1} % of its cores' time",
+                100.0 * share
+            );
+            all.push((what, "raise the container's CPU limit, or measure outside of it"));
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         if let Some(load) = self.load_before.filter(|&load| load > 0.5 * cores as f64) {
@@ -155,6 +183,14 @@ mod tests {
         assert_eq!(Ticks::parse(stat), Some(Ticks { busy: 170, idle: 1040, stolen: 30 }));
         assert_eq!(Ticks::parse("cpu  1 2 3\n"), None);
         assert_eq!(Ticks::parse(""), None);
+    }
+
+    #[test]
+    fn a_quota_that_holds_back_is_named() {
+        let noise = Noise { throttled_share: Some(0.42), ..Noise::default() };
+        let told = noise.warnings().join("");
+        assert!(told.contains("quota held the program back for 42.0 %"), "{told}");
+        assert_eq!(Noise { throttled_share: Some(0.0001), ..Noise::default() }.disturbances().len(), 0);
     }
 
     #[test]

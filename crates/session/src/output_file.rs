@@ -22,8 +22,15 @@ impl OutputFile {
     ///
     /// # Errors
     ///
-    /// It cannot be written there.
+    /// It cannot be written there; a directory stands there.
     pub fn at(path: &Path) -> anyhow::Result<Self> {
+        if path.is_dir() {
+            anyhow::bail!(
+                "{}: it is a directory; name a file, such as {}",
+                cannot(path),
+                path.join("FILE").display()
+            );
+        }
         let is_link = path.is_symlink();
         let leads_to_open = is_link && (path.starts_with("/dev") || path.starts_with("/proc"));
         let is_special = leads_to_open || path.exists() && !path.is_file();
@@ -98,6 +105,13 @@ mod tests {
         OutputFile::at(&link).expect("a place").write("new").expect("space on the disk");
         assert!(link.is_symlink());
         assert_eq!(std::fs::read_to_string(&page).expect("the page"), "new");
+    }
+
+    #[test]
+    fn a_directory_is_refused_before() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let error = OutputFile::at(directory.path()).expect_err("no place").to_string();
+        assert!(error.starts_with(&cannot(directory.path())) && error.contains("name a file"), "{error}");
     }
 
     #[test]

@@ -137,6 +137,7 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
             stage.path().display()
         ));
     }
+    parts[0].notes.push(stage.in_words());
     parts[0].notes.extend(stage.remove());
     Ok(Findings {
         workload: "aim7",
@@ -270,7 +271,7 @@ fn parts(measured: &[MixRows], jobs_of_user: u32) -> Vec<Part> {
     let mut notes = vec![
         format!(
             "Every user is a process that does {jobs_of_user} jobs in an order of its own (AIM7's do 100); a job does one of {DIVISOR} of \
-             AIM7's operations, files are on tmpfs, and no job writes the disks out (sync), so that figures are not AIM7's."
+             AIM7's operations, and no job writes the disks out (sync), so that figures are not AIM7's."
         ),
         "The mixes and their weights are those of the published workfiles of re-AIM 7.".to_owned(),
     ];

@@ -185,13 +185,14 @@ pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
         "Exim has a new name for a message of one connection every few milliseconds, so that it takes several clients to fill a core.".into(),
     );
     notes.push(namespaces.in_words());
+    notes.push(stage.in_words());
     drop(namespaces); // with what is mounted on the stage
     notes.extend(stage.remove());
     Ok(Findings {
         workload: "exim",
         parts: vec![Part {
             key: "exim",
-            heading: "Messages that exim delivers, on tmpfs".into(),
+            heading: "Messages that exim delivers".into(),
             table: table(&rows),
             notes,
         }],

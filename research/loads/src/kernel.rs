@@ -69,7 +69,7 @@ impl Load {
         match self {
             Self::Fops => "One file, opened and closed by every thread",
             Self::Mempop => "64 KiB mapped with MAP_POPULATE and unmapped",
-            Self::Pfind => "`find` over a balanced tree, on tmpfs",
+            Self::Pfind => "`find` over a balanced tree",
         }
     }
 
@@ -132,14 +132,18 @@ fn map_and_unmap() -> io::Result<()> {
     }
 }
 
+fn cannot_find(error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        io::ErrorKind::NotFound => "; on Debian, apt-get install findutils has it",
+        io::ErrorKind::WouldBlock => "; is there a limit of processes (ulimit -u)?",
+        _ => "",
+    };
+    format!("cannot run find(1): {error}{remedy}")
+}
+
 fn find(stage: &Path) -> io::Result<()> {
     let output = Command::new("find").arg(stage).args(["-name", SOUGHT]).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| {
-        io::Error::new(
-            error.kind(),
-            format!("cannot run find(1): {error}; on Debian, apt-get install findutils has it"),
-        )
-    })?;
+    let output = output.map_err(|error| io::Error::new(error.kind(), cannot_find(&error)))?;
     let found = output.stdout.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count();
     if found == 1 {
         Ok(())
@@ -225,6 +229,9 @@ pub fn run(bench: &Bench, load: Load, options: &Options) -> anyhow::Result<Findi
         .workload(load.name())
         .with_points(points)
         .context("a number of threads was given twice")?;
+    if load != Load::Mempop {
+        parts[0].notes.push(stage.in_words());
+    }
     parts[0].notes.extend(stage.remove());
     Ok(Findings {
         workload: load.name(),
@@ -245,7 +252,7 @@ fn table(rows: &[LoadRow]) -> Table {
         Column::number("threads", "threads"),
         Column::spread("ops_per_s", "operations/s"),
         Column::number("times_one_thread", "times one thread"),
-        Column::text("failure", "failure").detail().only_if_any(),
+        Column::text("failure", "failure").kept().only_if_any(),
     ]);
     let one = rows.iter().find(|row| row.of == 1).and_then(|row| statistics::spread(&row.values));
     for row in rows {
@@ -284,6 +291,14 @@ mod tests {
         assert!(
             round(Load::Pfind, nowhere, &[0], 1_000_000).unwrap_err().to_string().contains("instead of 1")
         );
+    }
+
+    #[test]
+    fn only_a_missing_program_is_to_be_installed() {
+        let told = |error: i32| cannot_find(&io::Error::from_raw_os_error(error));
+        assert!(told(libc::ENOENT).contains("findutils"));
+        assert!(told(libc::EAGAIN).contains("ulimit -u") && !told(libc::EAGAIN).contains("findutils"));
+        assert!(!told(libc::EACCES).contains("findutils"));
     }
 
     #[test]

@@ -13,9 +13,6 @@ mod stage;
 
 /// One round of a load: that its threads cannot be started is an error of its row.
 fn caught<T>(round: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(round)).unwrap_or_else(|_| {
-        Err(std::io::Error::other(
-            "its threads cannot be started: is there a limit of processes (ulimit -u)?",
-        ))
-    })
+    session::threads::or_refused(round)
+        .unwrap_or_else(|refused| Err(std::io::Error::other(refused.to_string())))
 }

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use machine::{Machine as _, Native};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, flock, statfs};
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -57,6 +57,20 @@ impl Stage {
         &self.path
     }
 
+    /// Where files are and whether that is tmpfs, in words for a note.
+    pub(super) fn in_words(&self) -> String {
+        /// From linux/magic.h.
+        const TMPFS_MAGIC: u64 = 0x0102_1994;
+        let base = self.path.parent().unwrap_or(&self.path).display();
+        match statfs(&self.path) {
+            Ok(of) if of.f_type as u64 == TMPFS_MAGIC => format!("Files are on tmpfs, below {base}."),
+            Ok(_) => format!(
+                "Files are below {base}, which is not on tmpfs, so that figures hold its file system's work too: /dev/shm cannot be used."
+            ),
+            Err(_) => format!("Files are below {base}."),
+        }
+    }
+
     /// Lets other users reach what is theirs in it.
     ///
     /// # Errors
@@ -103,6 +117,17 @@ fn remove_left_over(base: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn where_files_are_is_told() {
+        let base = std::env::temp_dir();
+        let words = Stage::below(&base).unwrap().in_words();
+        assert!(words.contains(&format!("below {}", base.display())), "{words}");
+        // procfs is never tmpfs.
+        let elsewhere =
+            Stage { path: "/proc/self".into(), _locked: File::open("/proc/self").unwrap() }.in_words();
+        assert!(elsewhere.contains("not on tmpfs"), "{elsewhere}");
+    }
 
     #[test]
     fn what_a_killed_process_left_is_removed_by_the_next_one() {

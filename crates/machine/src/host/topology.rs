@@ -32,14 +32,13 @@ pub(super) fn place() -> Place {
 }
 
 pub(super) fn topology() -> Topology {
-    let mut online = Text::new();
-    read(&mut online, format_args!("/sys/devices/system/cpu/online"));
-    let mut cores = list(online.as_bytes()).peekable();
-    if cores.peek().is_none() {
+    let mut cores = Vec::new();
+    each_number(format_args!("/sys/devices/system/cpu/online"), |core| cores.push(core));
+    if cores.is_empty() {
         // A machine that hides its topology still has the core that this runs on.
         return Topology { places: Vec::from([place()]) };
     }
-    Topology { places: cores.map(place_of).collect() }
+    Topology { places: cores.into_iter().map(place_of).collect() }
 }
 
 fn place_of(core: u32) -> Place {
@@ -61,7 +60,8 @@ const CACHE_LEVELS: u32 = 8;
 /// Memory nodes that are looked for.
 const NODES: u32 = 64;
 
-/// What the kernel says of a core; what it does not say is zero, so that all cores are alike.
+/// What the kernel says of a core; what it does not say is zero, so that all cores are alike. Where it shows no caches, a socket
+/// is one die.
 fn read_place(core: u32) -> Place {
     let mut text = Text::new();
     read(&mut text, format_args!("/sys/devices/system/cpu/cpu{core}/topology/physical_package_id"));
@@ -72,10 +72,13 @@ fn read_place(core: u32) -> Place {
         list(text.as_bytes()).next()
     });
     let node = (0..NODES).find(|&node| {
-        read(&mut text, format_args!("/sys/devices/system/node/node{node}/cpulist"));
-        list(text.as_bytes()).any(|of_node| of_node == core)
+        let mut is_there = false;
+        each_number(format_args!("/sys/devices/system/node/node{node}/cpulist"), |of_node| {
+            is_there |= of_node == core;
+        });
+        is_there
     });
-    Place { socket, die: die.unwrap_or(0), core, node: node.unwrap_or(0) }
+    Place { socket, die: die.unwrap_or(socket), core, node: node.unwrap_or(0) }
 }
 
 /// Text without an allocator: a path, or the beginning of a small file. A lock asks for its place on whatever stack there is,
@@ -87,7 +90,7 @@ struct Text<const LENGTH: usize> {
 
 /// Bytes of a path under `/sys`.
 const PATH: usize = 96;
-/// Bytes of a file there.
+/// Bytes of a file there that are read at once.
 const CONTENT: usize = 512;
 
 impl<const LENGTH: usize> Text<LENGTH> {
@@ -111,30 +114,62 @@ impl<const LENGTH: usize> fmt::Write for Text<LENGTH> {
 
 /// Reads the beginning of a file; nothing where it cannot be read.
 fn read(into: &mut Text<CONTENT>, path: fmt::Arguments<'_>) {
-    into.length = 0;
-    if cfg!(miri) {
-        return; // without raw calls to open a file, as on a machine that hides its topology
+    into.length = OpenFile::at(path).map_or(0, |file| file.read(&mut into.bytes));
+}
+
+/// Hands on the numbers of a file that is a list, however long; none where it cannot be read.
+fn each_number(path: fmt::Arguments<'_>, each: impl FnMut(u32)) {
+    if let Some(file) = OpenFile::at(path) {
+        each_number_of(|into| file.read(into), each);
     }
-    let mut name = Text::<PATH>::new();
-    if name.write_fmt(path).is_err() || name.write_str("\0").is_err() {
-        return;
-    }
-    // SAFETY: the name ends in a zero, and as many bytes may be written as are there. Raw calls, because the C library's
-    // are cancellation points.
-    unsafe {
-        let file = libc::syscall(
-            libc::SYS_openat,
-            libc::AT_FDCWD,
-            name.bytes.as_ptr(),
-            libc::O_RDONLY | libc::O_CLOEXEC,
-            0,
-        );
-        if file < 0 {
+}
+
+/// The same of anything that is read piece by piece; no bytes are its end.
+fn each_number_of(mut read: impl FnMut(&mut [u8]) -> usize, mut each: impl FnMut(u32)) {
+    let mut text = Text::<CONTENT>::new();
+    loop {
+        let count = read(&mut text.bytes[text.length..]);
+        text.length += count;
+        // What follows the last comma may go on in the next piece.
+        let comma = text.as_bytes().iter().rposition(|&byte| byte == b',');
+        let whole = if count == 0 { text.length } else { comma.map_or(0, |at| at + 1) };
+        list(&text.bytes[..whole]).for_each(&mut each);
+        if count == 0 {
             return;
         }
-        let read = libc::syscall(libc::SYS_read, file, into.bytes.as_mut_ptr(), into.bytes.len());
-        into.length = usize::try_from(read).unwrap_or(0);
-        libc::syscall(libc::SYS_close, file);
+        text.bytes.copy_within(whole..text.length, 0);
+        text.length -= whole;
+    }
+}
+
+/// A file under `/sys`, by raw calls, because the C library's are cancellation points.
+struct OpenFile(libc::c_long);
+
+impl OpenFile {
+    fn at(path: fmt::Arguments<'_>) -> Option<Self> {
+        if cfg!(miri) {
+            return None; // without raw calls to open a file, as on a machine that hides its topology
+        }
+        let mut name = Text::<PATH>::new();
+        name.write_fmt(path).and_then(|()| name.write_str("\0")).ok()?;
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+        // SAFETY: the name ends in a zero.
+        let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, name.bytes.as_ptr(), flags, 0) };
+        (file >= 0).then_some(Self(file))
+    }
+
+    /// How many bytes came; none at the end, and after an error.
+    fn read(&self, into: &mut [u8]) -> usize {
+        // SAFETY: as many bytes may be written as are there.
+        let count = unsafe { libc::syscall(libc::SYS_read, self.0, into.as_mut_ptr(), into.len()) };
+        usize::try_from(count).unwrap_or(0)
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        // SAFETY: opened by `at`, and closed once.
+        unsafe { libc::syscall(libc::SYS_close, self.0) };
     }
 }
 
@@ -166,6 +201,26 @@ mod tests {
         assert_eq!(all("7\n"), [7]);
         assert_eq!(all("\n"), [0_u32; 0]);
         assert_eq!(all("-1\n"), [0_u32; 0]);
+    }
+
+    #[test]
+    fn lists_longer_than_a_piece_are_read_to_the_end() {
+        let expected: Vec<u32> = (1000..1600).step_by(2).collect();
+        let mut text = Vec::new();
+        for core in &expected {
+            text.extend_from_slice(alloc::format!("{core},").as_bytes());
+        }
+        text.pop();
+        let mut left = text.as_slice();
+        let read = |into: &mut [u8]| {
+            let count = left.len().min(into.len()).min(500);
+            into[..count].copy_from_slice(&left[..count]);
+            left = &left[count..];
+            count
+        };
+        let mut given = Vec::new();
+        each_number_of(read, |core| given.push(core));
+        assert_eq!(given, expected);
     }
 
     #[test]

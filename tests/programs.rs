@@ -287,20 +287,21 @@ fn names_of_locks_are_the_same_in_every_run_and_are_sites() {
     }
 }
 
-/// How many mutexes `run --only` gives another lock.
-fn swapped_at(site: &str, profile: &Path, program: &Path) -> String {
+/// How many mutexes `run --only` gives another lock, by the names of a profile or by symbols alone.
+fn swapped_at(site: &str, profile: Option<&Path>, program: &Path) -> String {
     let mut command = Command::new(CONTEND);
-    command.args(["run", "-v", "--only", &format!("{site}=mcs"), "--profile"]).arg(profile);
+    command.args(["run", "-v", "--only", &format!("{site}=mcs")]);
+    command.args(profile.into_iter().flat_map(|profile| [Path::new("--profile"), profile]));
     command.arg("--").arg(program);
     let outcome = run(command, HANG);
-    assert!(outcome.stdout.contains("ok members"), "--only {site}: {outcome}");
+    assert!(outcome.stdout.contains("ok "), "--only {site}: {outcome}");
     let mutexes = outcome.stderr.lines().find_map(|line| line.strip_prefix("contend: mutexes: "));
     let swapped = mutexes.and_then(|line| Some(line.split_once(" swapped")?.0));
     swapped.unwrap_or("none").to_owned()
 }
 
 /// The first lock of a variable is one, and not all that the variable has; nor is the first array in it both arrays. With debug
-/// information and without it.
+/// information and without it. `diff` has the same names.
 #[test]
 fn the_first_lock_of_a_variable_is_no_name_for_all() {
     let directory = tempfile::tempdir().expect("a place for profiles");
@@ -314,7 +315,44 @@ fn the_first_lock_of_a_variable_is_no_name_for_all() {
         assert!(outcome.stdout.contains("ok members"), "{outcome}");
         for name in names {
             let (site, locks) = name.rsplit_once(' ').expect("a name and a number");
-            assert_eq!(swapped_at(site, &file, &program), locks, "{options:?}: {site}");
+            assert_eq!(swapped_at(site, Some(&file), &program), locks, "{options:?}: {site}");
+        }
+        let mut command = Command::new(CONTEND);
+        command.args(["diff", "--json"]).args([&file, &file]);
+        let diff: serde_json::Value = serde_json::from_str(&run(command, HANG).stdout).expect("JSON");
+        let compared: BTreeSet<&str> = diff["locks"]
+            .as_array()
+            .expect("locks")
+            .iter()
+            .filter_map(|lock| lock["name"].as_str())
+            .collect();
+        let expected = names.map(|name| name.rsplit_once(' ').expect("a name").0);
+        assert_eq!(compared, BTreeSet::from(expected), "striped locks are one row");
+    }
+}
+
+/// Files, functions and libraries may have variables of one name: each has a name in the profile, by which it alone is swapped, with the profile
+/// or without it; their common name is for all.
+#[test]
+fn variables_of_one_name_have_names_of_their_own() {
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("p.contend");
+    let other = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/same_names_other.c");
+    let library =
+        Source { options: &["-shared", "-fPIC"], ..Source::program("same_names_other.c") }.compile();
+    let of_library = format!("lock@{}", library.file_name().and_then(|name| name.to_str()).expect("a name"));
+    for (other, last) in [(&other, "lock@same_names_other.c"), (&library, &*of_library)] {
+        let program = Source { with: &[other], ..Source::program("same_names.c") }.compile();
+        let outcome = run(recorded("glibc", "1", &program, &file), HANG);
+        assert!(outcome.stdout.contains("ok same names"), "{outcome}");
+        let names: BTreeSet<String> = named_locks(&file).into_iter().map(|[_, name, _]| name).collect();
+        let expected = ["lock.0", "lock.1", "lock@same_names.c", last];
+        assert!(names.iter().eq(expected), "{names:?}");
+        for profile in [Some(&*file), None] {
+            for name in names.iter().map(String::as_str) {
+                assert_eq!(swapped_at(name, profile, &program), "1", "{name} of {names:?}");
+            }
+            assert_eq!(swapped_at("lock", profile, &program), "4");
         }
     }
 }

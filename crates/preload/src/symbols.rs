@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use machine::host::Errno;
 use pthread::site::{Site, Which};
-use pthread::symbol::{is_named, piece_of};
+use pthread::symbol::piece_of;
 use pthread::wrapper::is_wrapper;
 
 use crate::files::{MapsLine, fresh_memory, read_file};
@@ -217,7 +217,7 @@ fn ranges(tables: &[Table<'_>; 2], name: &[u8], module: &Module, sites: &[Site<'
     let visit = |add: &mut dyn FnMut(Range)| {
         of_addresses(name, module, sites, add);
         for (table, marks) in tables.iter().zip(&marked) {
-            of_symbols(table, marks, module, sites, add);
+            of_symbols(table, marks, name, module, sites, add);
         }
     };
     let mut count = 0;
@@ -255,15 +255,19 @@ fn of_addresses(name: &[u8], module: &Module, sites: &[Site<'_>], add: &mut dyn 
 fn of_symbols(
     table: &Table<'_>,
     marks: &Marks,
+    file: &[u8],
     module: &Module,
     sites: &[Site<'_>],
     add: &mut dyn FnMut(Range),
 ) {
-    for symbol in (0..table.count()).filter_map(|number| table.symbol(number)) {
-        if !marks.has(symbol.name_at) {
-            continue;
+    let mut source = None;
+    for number in 0..table.count() {
+        if let Some(name) = table.source(number) {
+            source = Some(name);
         }
+        let Some(symbol) = table.symbol(number).filter(|symbol| marks.has(symbol.name_at)) else { continue };
         let Some(name) = table.name(&symbol) else { continue };
+        let source = source.filter(|_| symbol.is_local);
         let start = module.bias.wrapping_add(symbol.start);
         for (what, site) in sites.iter().enumerate() {
             let (start, length) = match site.which {
@@ -271,7 +275,7 @@ fn of_symbols(
                 Which::At(offset) => (start.wrapping_add(offset), 1),
                 Which::By(_) | Which::Call(_) => continue,
             };
-            if is_named(name, site.name) {
+            if site.is_of(name, source, file, symbol.start) {
                 add(Range { start, end: start.wrapping_add(length), what });
             }
         }
@@ -435,6 +439,8 @@ struct Symbol {
     start: usize,
     length: usize,
     is_code: bool,
+    /// Other source files may have one of the same name.
+    is_local: bool,
 }
 
 impl<'f> Table<'f> {
@@ -454,12 +460,23 @@ impl<'f> Table<'f> {
             start: symbol.st_value as usize,
             length: symbol.st_size as usize,
             is_code: kind == FUNCTION,
+            is_local: symbol.st_info >> 4 == 0,
         })
     }
 
+    /// The name of a source file, whose local variables and functions follow.
+    fn source(&self, number: usize) -> Option<&'f [u8]> {
+        const SOURCE: u8 = 4;
+        let symbol: libc::Elf64_Sym = read(self.symbols, number * size_of::<libc::Elf64_Sym>())?;
+        (symbol.st_info & 15 == SOURCE).then(|| self.name_at(symbol.st_name as usize))?
+    }
+
     fn name(&self, symbol: &Symbol) -> Option<&'f [u8]> {
-        let name = CStr::from_bytes_until_nul(self.names.get(symbol.name_at..)?).ok()?;
-        Some(name.to_bytes())
+        self.name_at(symbol.name_at)
+    }
+
+    fn name_at(&self, at: usize) -> Option<&'f [u8]> {
+        Some(CStr::from_bytes_until_nul(self.names.get(at..)?).ok()?.to_bytes())
     }
 
     /// One that stays. `None` where there is no memory.
@@ -561,7 +578,8 @@ mod tests {
         let sites = [Site::parse(b"contend_preload::symbols::tests::own_file"), Site::parse(b"main@000001")];
         let marks = Marks::of(&table, &sites);
         let symbols = || (0..table.count()).filter_map(|number| table.symbol(number));
-        let is_site = |symbol: &Symbol| is_named(table.name(symbol).expect("a name"), sites[0].name);
+        let is_site =
+            |symbol: &Symbol| sites[0].is_of(table.name(symbol).expect("a name"), None, b"", symbol.start);
         assert!(symbols().any(|symbol| is_site(&symbol)));
         assert!(symbols().all(|symbol| marks.has(symbol.name_at) || !is_site(&symbol)));
         assert!(symbols().any(|symbol| !marks.has(symbol.name_at)));

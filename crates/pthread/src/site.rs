@@ -4,6 +4,7 @@
 //! |-------------------|-----------------------------------------------------------------------------------------|
 //! | `VARIABLE`        | those that lie in this variable                                                         |
 //! | `VARIABLE+OFFSET` | the one that lies so many bytes into it                                                 |
+//! | `VARIABLE@UNIT`   | those in the variable of this name that is in this source file, program or library, or that begins at this address of it; with an offset, too |
 //! | `FILE+ADDRESS`    | the one at this address of a program or library without symbols, or that a call there makes |
 //! | `FUNCTION`        | those that the function initialises or first takes, by itself or through wrappers of locks |
 //! | `FUNCTION@STACK`  | those that lie in no variable and that a call with this stack initialises or first takes |
@@ -14,6 +15,8 @@
 //! library, in six hexadecimal digits; for a lock that nothing initialised, for the one return address behind all wrappers of
 //! locks that lies lowest of all that it is taken from. So it is the same in every run of the same program with the same libraries,
 //! whichever thread comes first. `FUNCTION@` and `FILE!ADDRESS` are written by the command alone, which has from a profile what else the function takes.
+
+use crate::symbol::{is_mangled, is_named};
 
 /// Sites that the user may ask for in one run.
 pub const LIMIT: usize = 15;
@@ -35,6 +38,8 @@ pub const FRAMES: usize = 16;
 pub struct Site<'a> {
     /// Variable, file or function.
     pub name: &'a [u8],
+    /// Which variable of the name, if it says so.
+    pub unit: Option<Unit<'a>>,
     /// What narrows it down.
     pub which: Which,
 }
@@ -54,6 +59,24 @@ pub enum Which {
     Call(usize),
 }
 
+/// What tells a variable from others of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit<'a> {
+    /// The source file that it is in, as the table of symbols names it, or the program or library.
+    File(&'a [u8]),
+    /// Where it begins in the program or library.
+    Start(usize),
+}
+
+impl<'a> Unit<'a> {
+    fn parse(text: &'a [u8]) -> Self {
+        match text.strip_prefix(b"0x").and_then(|_| number(text)) {
+            Some(start) => Self::Start(start),
+            None => Self::File(text),
+        }
+    }
+}
+
 impl<'a> Site<'a> {
     /// Reads a site. Numbers are decimal, or hexadecimal after `0x`; what is no number belongs to the name, as in `operator+`.
     pub fn parse(text: &'a [u8]) -> Self {
@@ -62,23 +85,46 @@ impl<'a> Site<'a> {
         if let Some((name, digits)) = last(b'@')
             && let Some(stack) = Stack::parse(digits)
         {
-            return Self { name, which: Which::By(stack) };
+            return Self { name, unit: None, which: Which::By(stack) };
         }
         if let Some(name) = text.strip_suffix(b"@") {
-            return Self { name, which: Which::Initialised };
+            return Self { name, unit: None, which: Which::Initialised };
         }
         if let Some((name, address)) = last(b'!').and_then(|(name, digits)| Some((name, number(digits)?))) {
-            return Self { name, which: Which::Call(address) };
+            return Self { name, unit: None, which: Which::Call(address) };
         }
-        match last(b'+').and_then(|(name, digits)| Some((name, number(digits)?))) {
-            Some((name, offset)) => Self { name, which: Which::At(offset) },
-            None => Self { name: text, which: Which::All },
+        let offset = last(b'+').and_then(|(name, digits)| Some((name, number(digits)?)));
+        let (variable, which) =
+            offset.map_or((text, Which::All), |(variable, offset)| (variable, Which::At(offset)));
+        match variable.iter().position(|&byte| byte == b'@').filter(|&at| at > 0) {
+            Some(at) => {
+                let (name, unit) = (&variable[..at], Unit::parse(&variable[at + 1..]));
+                Self { name, unit: Some(unit), which }
+            }
+            None => Self { name: variable, unit: None, which },
         }
     }
 
     /// Whether the locks of `other` are among those that this site means.
     pub fn covers(&self, other: &Site<'_>) -> bool {
-        self.name == other.name && (self.which == Which::All || self.which == other.which)
+        let same_name = self.name == other.name || self.unit.is_none() && is_named(other.name, self.name);
+        same_name
+            && (self.unit.is_none() || self.unit == other.unit)
+            && (self.which == Which::All || self.which == other.which)
+    }
+
+    /// Whether a variable or function is the one that is named: its symbol, the source file that it is in, the program or library, and
+    /// where it begins there.
+    pub fn is_of(&self, symbol: &[u8], source: Option<&[u8]>, file: &[u8], start: usize) -> bool {
+        match self.unit {
+            None => is_named(symbol, self.name),
+            Some(Unit::Start(of)) => of == start && is_named(symbol, self.name),
+            // The file may have `lock` and, in a function, `lock.0`.
+            Some(Unit::File(of)) if source == Some(of) => {
+                symbol == self.name || is_mangled(symbol) && is_named(symbol, self.name)
+            }
+            Some(Unit::File(of)) => (file == of || has_version(symbol, of)) && is_named(symbol, self.name),
+        }
     }
 
     /// Takes the number away by which a profile tells locks of one site apart, as in `worker#2`.
@@ -88,6 +134,11 @@ impl<'a> Site<'a> {
             _ => text,
         }
     }
+}
+
+/// Whether a symbol ends in `@` and this version, as linkers name what they copy from a library.
+fn has_version(symbol: &[u8], version: &[u8]) -> bool {
+    symbol.strip_suffix(version).is_some_and(|name| name.ends_with(b"@"))
 }
 
 fn number(digits: &[u8]) -> Option<usize> {
@@ -147,12 +198,34 @@ mod tests {
         assert_eq!(which("cache+40"), ("cache", Which::At(40)));
         assert_eq!(which("A::operator+"), ("A::operator+", Which::All));
         assert_eq!(which("worker@00beef"), ("worker", Which::By(Stack(0xbeef))));
-        assert_eq!(which("worker@beef"), ("worker@beef", Which::All));
+        assert_eq!(which("cache@a.c"), ("cache", Which::All));
+        assert_eq!(which("cache@a.c+0x40"), ("cache", Which::At(0x40)));
         assert_eq!(which("worker@"), ("worker", Which::Initialised));
         assert_eq!(which("pool!0x1139"), ("pool", Which::Call(0x1139)));
         assert_eq!(which("A::operator!"), ("A::operator!", Which::All));
         assert_eq!(Site::without_number("worker@00beef#12"), "worker@00beef");
         assert_eq!(Site::without_number("a#b"), "a#b");
+    }
+
+    #[test]
+    fn a_variable_is_told_from_others_of_its_name_by_its_source_file_or_its_start() {
+        let is_of = |site: &str, symbol: &str, source: Option<&str>, start| {
+            Site::parse(site.as_bytes()).is_of(
+                symbol.as_bytes(),
+                source.map(str::as_bytes),
+                b"plugin.so",
+                start,
+            )
+        };
+        assert!(
+            is_of("f::m@a.cc", "_ZZ1fvE1m", Some("a.cc"), 8) && !is_of("lock@a.c", "lock.0", Some("a.c"), 8)
+        );
+        assert!(is_of("lock", "lock", Some("a.c"), 8) && is_of("lock", "lock.3", None, 8));
+        assert!(is_of("lock@a.c", "lock", Some("a.c"), 8) && !is_of("lock@a.c", "lock", Some("b.c"), 8));
+        assert!(is_of("lock@0x8+0x40", "lock", Some("a.c"), 8) && !is_of("lock@0x8", "lock", Some("a.c"), 9));
+        assert!(is_of("lock.3", "lock.3", None, 8) && !is_of("lock.3", "lock.4", None, 8));
+        assert!(is_of("lock@V_1", "lock@V_1", None, 8) && is_of("lock@V_1", "lock@@V_1", None, 8));
+        assert!(is_of("lock@plugin.so", "lock", None, 8) && !is_of("lock@a.c", "lock", None, 8));
     }
 
     #[test]
@@ -164,6 +237,12 @@ mod tests {
         );
         assert!(covers("cache+64", "cache+0x40") && covers("worker@00beef", "worker@00beef"));
         assert!(!covers("cache+0x40", "cache") && !covers("worker@00beef", "worker@00feed"));
+        assert!(covers("lock", "lock@a.c") && covers("lock", "lock@a.c+0x8") && covers("lock", "lock.0"));
+        assert!(
+            covers("lock@a.c", "lock@a.c+0x8")
+                && !covers("lock@a.c", "lock@b.c")
+                && !covers("lock.0", "lock")
+        );
         assert!(!covers("cach", "cache") && !covers("cache", "cache_of_names"));
     }
 

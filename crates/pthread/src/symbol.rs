@@ -44,6 +44,11 @@ fn without_suffix(symbol: &[u8]) -> &[u8] {
     end.map_or(symbol, |end| &symbol[..=end])
 }
 
+/// Whether a symbol is a mangled name of C++ or Rust.
+pub fn is_mangled(symbol: &[u8]) -> bool {
+    symbol.starts_with(b"_Z") || symbol.starts_with(b"_R")
+}
+
 /// Whether a symbol's short name is `name`; as it stands in the file counts too.
 pub fn is_named(symbol: &[u8], name: &[u8]) -> bool {
     if symbol == name {

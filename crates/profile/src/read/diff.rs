@@ -4,11 +4,12 @@ mod call_sites;
 
 pub use call_sites::{SiteChange, SiteMeasures};
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use pthread::site::{Site, Which};
 use serde::Serialize;
 
+use super::striped::without_number;
 use super::{KernelTable, LockId, LockKind, LockRow, LockTable};
 
 /// What is compared of a lock, for one operation (or one second if not both profiles count operations).
@@ -113,8 +114,8 @@ pub struct Diff {
     pub threads: [u64; 2],
     /// Cores in use before and after.
     pub cores_used: [f64; 2],
-    /// By lock. Those that were made by one stack, or have one name in several processes, are added up; and so are those of one
-    /// function where the two profiles do not agree about the stacks, as those of two versions of a program do not.
+    /// By lock. Those that were made by one stack, or have one name in several processes, are added up; so are striped locks, and those of
+    /// one function where the two profiles do not agree about the stacks, as those of two versions of a program do not.
     pub locks: Vec<Change>,
     /// By the function that first touched the lock.
     pub callers: Vec<Change>,
@@ -174,22 +175,52 @@ impl Sums {
 struct Names {
     /// The sites of each function or variable and kind, in each table.
     sites: [BTreeMap<(String, LockKind), BTreeSet<String>>; 2],
+    striped: StripedNames,
+}
+
+/// What the striped locks of arrays are called, of which one profile may have few enough to be rows of their own.
+struct StripedNames {
+    /// In each table.
+    of_lock: [HashMap<LockId, String>; 2],
+    all: BTreeSet<String>,
+}
+
+impl StripedNames {
+    fn of(tables: [&LockTable; 2]) -> Self {
+        let of_lock = tables.map(|table| {
+            // Those that one call made have one name without their numbers.
+            let striped = table.striped.iter().filter(|striped| !striped.row.name.ends_with("#*"));
+            let names = striped.flat_map(|one| one.members.iter().map(|&id| (id, one.row.name.clone())));
+            names.collect::<HashMap<_, _>>()
+        });
+        let all = of_lock.iter().flat_map(HashMap::values).cloned().collect();
+        Self { of_lock, all }
+    }
+
+    fn name(&self, side: usize, row: &LockRow) -> Option<String> {
+        let own = self.of_lock[side].get(&row.id).cloned();
+        own.or_else(|| without_number(&row.name).filter(|name| self.all.contains(name)))
+    }
 }
 
 impl Names {
     fn of(tables: [&LockTable; 2]) -> Self {
-        let sites = tables.map(|table| {
+        let striped = StripedNames::of(tables);
+        let sites = [0, 1].map(|side| {
             let mut sites: BTreeMap<_, BTreeSet<String>> = BTreeMap::new();
-            for row in &table.rows {
+            for row in tables[side].rows.iter().filter(|row| striped.name(side, row).is_none()) {
                 sites.entry((plain(row), row.kind)).or_default().insert(row.site.clone());
             }
             sites
         });
-        Self { sites }
+        Self { sites, striped }
     }
 
-    fn name(&self) -> impl Fn(&LockRow) -> String {
-        |row| {
+    fn name(&self) -> impl Fn(usize, &LockRow) -> String {
+        |side, row| {
+            if let Some(name) = self.striped.name(side, row) {
+                return name;
+            }
             let key = (plain(row), row.kind);
             let [before, after] = [0, 1].map(|i| self.sites[i].get(&key));
             let agreed = before == after && before.is_some_and(|sites| sites.len() > 1);
@@ -208,7 +239,7 @@ impl Names {
 /// before it may have grown.
 fn plain(row: &LockRow) -> String {
     match Site::parse(row.site.as_bytes()) {
-        Site { name, which: Which::By(_) } => String::from_utf8_lossy(name).into_owned(),
+        Site { name, which: Which::By(_), .. } => String::from_utf8_lossy(name).into_owned(),
         _ if row.name.starts_with(&*row.site) => row.site.clone(),
         _ => Site::without_number(&row.name).to_owned(),
     }
@@ -224,11 +255,11 @@ impl Diff {
             let counted = table.header.operations.filter(|_| per_operation).map(|n| n as f64);
             counted.unwrap_or(table.header.elapsed_ns / 1e9).max(f64::MIN_POSITIVE)
         });
-        let by = |name: &dyn Fn(&LockRow) -> String| {
-            let [before, after] = tables.map(|table| {
+        let by = |name: &dyn Fn(usize, &LockRow) -> String| {
+            let [before, after] = [0, 1].map(|side| {
                 let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
-                for row in table.rows.iter().filter(|row| row.kind.is_lock()) {
-                    sums.entry(name(row)).or_default().add(row, waits_only);
+                for row in tables[side].rows.iter().filter(|row| row.kind.is_lock()) {
+                    sums.entry(name(side, row)).or_default().add(row, waits_only);
                 }
                 sums
             });
@@ -260,7 +291,7 @@ impl Diff {
             threads: tables.map(|table| table.header.threads),
             cores_used: tables.map(|table| table.header.cores_used),
             locks: by(&names.name()),
-            callers: by(&|row| {
+            callers: by(&|_, row| {
                 if row.caller.is_empty() { "(unknown caller)".to_owned() } else { row.caller.clone() }
             }),
             call_sites: call_sites::changes(tables, names.name(), operations),

@@ -7,13 +7,13 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use pthread::object::ObjectKind;
-use pthread::site::Stack;
+use pthread::site::{Site, Stack, Unit};
 
 use super::Profile;
 use super::container::{LockRecord, Section};
 use super::members::Member;
-use super::striped::Touched;
-use super::symbols::{CallSite, Function, Symbols};
+use super::striped::{Touched, variable_and_offset};
+use super::symbols::{CallSite, Function, Symbols, short_name};
 use super::table::{LockKind, LockRow, Within};
 
 /// A row whose name has only its first part.
@@ -36,6 +36,7 @@ pub(super) struct Unnamed {
 /// one name were made by several; a number, where one stack made several. None of these depends on which lock or thread came first in this run: the number says in which
 /// order they were initialised, or else in which order they lie in memory.
 pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<Touched> {
+    tell_files(&mut rows);
     let mut stacks: HashMap<String, BTreeSet<Stack>> = HashMap::new();
     for unnamed in &rows {
         stacks.entry(unnamed.row.name.clone()).or_default().extend(unnamed.stack);
@@ -78,6 +79,38 @@ pub(super) fn finish_names(mut rows: Vec<Unnamed>) -> Vec<Touched> {
     tell_other_locks(&mut rows);
     let named = |Unnamed { row, stack, threads, .. }| Touched { row, by_call: stack.is_some(), threads };
     rows.into_iter().map(named).collect()
+}
+
+/// Variables whose name others have in another program or library are told apart by these, unless their symbols or source files do that.
+fn tell_files(rows: &mut [Unnamed]) {
+    let in_variable = |unnamed: &&mut Unnamed| unnamed.stack.is_none();
+    let site_of = |row: &LockRow| if row.site.is_empty() { row.name.clone() } else { row.site.clone() };
+    let common_name = |variable: &str| {
+        let Site { name, .. } = Site::parse(variable.as_bytes());
+        short_name(&String::from_utf8_lossy(name))
+    };
+    let mut variables: HashMap<(u64, String), BTreeSet<(String, String)>> = HashMap::new();
+    for Unnamed { row, section, .. } in rows.iter_mut().filter(in_variable) {
+        let variable = variable_and_offset(&site_of(row)).0.to_owned();
+        let of_name = variables.entry((*section, common_name(&variable))).or_default();
+        of_name.insert((variable, row.file.clone()));
+    }
+    for Unnamed { row, section, .. } in rows.iter_mut().filter(in_variable) {
+        let site = site_of(row);
+        let variable = variable_and_offset(&site).0;
+        let told = format!("{variable}@{}{}", row.file, &site[variable.len()..]);
+        let is_read_back = Site::parse(told.as_bytes()).unit == Some(Unit::File(row.file.as_bytes()));
+        let common = common_name(variable);
+        // The common name is for all of them; `lock.0` for those of other files that are called so, too.
+        let of_name = &variables[&(*section, common.clone())];
+        let is_meant = |(other, _): &&(String, String)| common == variable || other == variable;
+        if is_read_back && of_name.iter().filter(is_meant).count() > 1 {
+            if row.name == site {
+                row.name.clone_from(&told);
+            }
+            row.site = told;
+        }
+    }
 }
 
 /// The first lock of a variable that has others is the one at its start: the variable alone means all of them.
@@ -306,9 +339,14 @@ pub(super) fn name_lock(
         let caller = caller_of(section, &lock.frames, symbols);
         let member = bytes_of(lock.values.kind as u32)
             .and_then(|bytes| symbols.member(section, lock.values.address, bytes));
-        let Some(Member { name, place }) = member else { return Named::of(site, caller) };
+        let file = symbols.file_of(section, lock.values.address);
+        let in_variable = |name| {
+            let named = Named::of(name, caller);
+            Named { file: file.unwrap_or_default(), ..named }
+        };
+        let Some(Member { name, place }) = member else { return in_variable(site) };
         let declared = place.map(|(file, line)| format!("{file}:{line}"));
-        let named = Named::of(name, caller);
+        let named = in_variable(name);
         return Named { site: Some(site), source: declared.or(named.source), ..named };
     }
     name_by_call(section, &lock.frames, &lock.frames, symbols)

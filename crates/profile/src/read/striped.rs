@@ -158,7 +158,7 @@ fn without_ordinal(name: &str) -> &str {
 }
 
 /// `shards+0x40` is `shards`, and at which byte of it.
-fn variable_and_offset(site: &str) -> (&str, Option<u64>) {
+pub(super) fn variable_and_offset(site: &str) -> (&str, Option<u64>) {
     match site.rsplit_once("+0x").map(|(variable, digits)| (variable, u64::from_str_radix(digits, 16))) {
         Some((variable, Ok(offset))) => (variable, Some(offset)),
         _ => (site, None),
@@ -166,7 +166,7 @@ fn variable_and_offset(site: &str) -> (&str, Option<u64>) {
 }
 
 /// A name with `*` for every number in brackets, or for its offset.
-fn without_number(name: &str) -> Option<String> {
+pub(super) fn without_number(name: &str) -> Option<String> {
     let name = without_ordinal(name);
     if let (variable, Some(_)) = variable_and_offset(name) {
         return Some(format!("{variable}+*"));

@@ -1,6 +1,7 @@
 //! From addresses to names: which file, which symbol, which line.
 
-use std::collections::HashMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use addr2line::gimli;
 use cpp_demangle::DemangleOptions;
-use pthread::symbol::ShortName;
+use pthread::symbol::{ShortName, is_mangled};
 use pthread::wrapper::is_wrapper;
 
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
@@ -61,6 +62,8 @@ struct Module<'f> {
     /// By start.
     data: Vec<Symbol>,
     code: Vec<Symbol>,
+    /// See [`longer_names`]; made when the first variable is named.
+    longer_names: OnceCell<HashMap<u64, String>>,
     build_id: Option<Vec<u8>>,
     debug_info: Option<DebugInfo<'f>>,
 }
@@ -76,6 +79,8 @@ struct Symbol {
     start: u64,
     size: u64,
     name: String,
+    /// The source file that it is in, if others may have one of the same name.
+    source: Option<Arc<str>>,
 }
 
 /// Where an address lies.
@@ -97,8 +102,8 @@ impl<'f> Symbols<'f> {
         Self { contents, modules: HashMap::new(), functions: HashMap::new() }
     }
 
-    /// The name of the variable that an address lies in, as `symbol+0xoffset` or `file+0xaddress`; `None` if it lies in
-    /// no file: on the heap or a stack. Where several files were, the address itself.
+    /// The name of the variable that an address lies in, as `symbol+0xoffset`, `symbol@source.c` where others have that name, or
+    /// `file+0xaddress`; `None` if it lies in no file: on the heap or a stack. Where several files were, the address itself.
     pub(super) fn variable(&mut self, section: &Section, address: u64) -> Option<String> {
         let place = self.locate(section, address)?;
         if place.reused {
@@ -110,10 +115,16 @@ impl<'f> Symbols<'f> {
         }
         let module = self.modules.get(place.path)?.as_deref()?;
         Some(match covering(&module.data, place.address) {
-            Some((symbol, 0)) => short_name(&symbol.name),
-            Some((symbol, offset)) => format!("{}+{offset:#x}", short_name(&symbol.name)),
+            Some((symbol, 0)) => module.name_of_variable(symbol),
+            Some((symbol, offset)) => format!("{}+{offset:#x}", module.name_of_variable(symbol)),
             None => plain,
         })
+    }
+
+    /// The program or library that an address lies in, without its directory.
+    pub(super) fn file_of(&mut self, section: &Section, address: u64) -> Option<String> {
+        let place = self.locate(section, address).filter(|place| !place.reused)?;
+        Some(printable_up_to(LONGEST_FILE, base_name(place.path)))
     }
 
     /// The member of a variable that a lock of `lock` bytes at an address is, if debug information tells.
@@ -228,15 +239,21 @@ impl<'f> Module<'f> {
             Segment { offset, file_size, address: segment.address(), size: segment.size() }
         });
         let (mut data, mut code) = (Vec::new(), Vec::new());
+        let mut source: Option<Arc<str>> = None;
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             let into = match symbol.kind() {
                 SymbolKind::Data => &mut data,
                 SymbolKind::Text => &mut code,
+                SymbolKind::File => {
+                    source = symbol.name().ok().map(Arc::from);
+                    continue;
+                }
                 _ => continue,
             };
             let (Ok(name), size) = (symbol.name(), symbol.size()) else { continue };
             if size > 0 && !symbol.is_undefined() && !name.is_empty() {
-                into.push(Symbol { start: symbol.address(), size, name: name.to_owned() });
+                let source = source.clone().filter(|_| symbol.is_local());
+                into.push(Symbol { start: symbol.address(), size, name: name.to_owned(), source });
             }
         }
         for symbols in [&mut data, &mut code] {
@@ -247,9 +264,16 @@ impl<'f> Module<'f> {
             segments: segments.collect(),
             data,
             code,
+            longer_names: OnceCell::new(),
             build_id,
             debug_info: DebugInfo::of(contents, &file, path),
         })
+    }
+
+    /// What a variable is called: its short name, with more where other variables have it.
+    fn name_of_variable(&self, symbol: &Symbol) -> String {
+        let names = self.longer_names.get_or_init(|| longer_names(&self.data));
+        names.get(&symbol.start).cloned().unwrap_or_else(|| short_name(&symbol.name))
     }
 
     /// The address in the file's own address space of `address`, which lies in or shortly after `mapping`.
@@ -310,6 +334,55 @@ fn with_scope(name: String, symbol: Option<&str>) -> String {
     if name == CLOSURE { symbol.map_or(name, short_name) } else { name }
 }
 
+/// The names of those variables, by where they begin, whose short name others have: what a compiler has called one of several in a file
+/// (`lock.0`), or the source file with it (`lock@cache.c`), or else the start.
+fn longer_names(variables: &[Symbol]) -> HashMap<u64, String> {
+    let mut of_name: HashMap<String, Vec<&Symbol>> = HashMap::with_capacity(variables.len());
+    for variable in variables {
+        of_name.entry(short_name(&variable.name)).or_default().push(variable);
+    }
+    let mut longer = HashMap::new();
+    for (short, variables) in of_name {
+        if variables.iter().all(|variable| variable.start == variables[0].start) {
+            continue;
+        }
+        let own_name = |variable: &'_ Symbol| match is_plain(&variable.name) {
+            true => variable.name.clone(),
+            false => short.clone(),
+        };
+        let alone = |part: &dyn Fn(&Symbol) -> Option<String>| -> HashSet<u64> {
+            let mut starts: HashMap<String, BTreeSet<u64>> = HashMap::new();
+            for &variable in &variables {
+                if let Some(part) = part(variable) {
+                    starts.entry(part).or_default().insert(variable.start);
+                }
+            }
+            starts.into_values().filter(|starts| starts.len() == 1).flatten().collect()
+        };
+        let in_source = |variable: &Symbol| {
+            let source = variable.source.as_ref().filter(|source| is_plain(source))?;
+            Some(format!("{}@{source}", own_name(variable)))
+        };
+        let by_symbol = alone(&|variable| Some(own_name(variable)).filter(|name| *name != short));
+        let by_source = alone(&in_source);
+        for variable in &variables {
+            let name = match in_source(variable) {
+                _ if by_symbol.contains(&variable.start) => variable.name.clone(),
+                Some(in_source) if by_source.contains(&variable.start) => in_source,
+                _ => format!("{short}@{:#x}", variable.start),
+            };
+            longer.insert(variable.start, name);
+        }
+    }
+    longer
+}
+
+/// Whether a name is none of a mangled symbol, and has nothing that means something in a site.
+fn is_plain(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    !is_mangled(name.as_bytes()) && name.bytes().all(is_plain)
+}
+
 /// The symbol that covers an address, and how far inside.
 fn covering(symbols: &[Symbol], address: u64) -> Option<(&Symbol, u64)> {
     let after = symbols.partition_point(|symbol| symbol.start <= address);
@@ -362,7 +435,7 @@ fn demangled(name: &str) -> String {
 }
 
 /// What is printed of a symbol, and taken by `--only`.
-fn short_name(symbol: &str) -> String {
+pub(super) fn short_name(symbol: &str) -> String {
     if symbol.len() > LONGEST_MANGLED {
         return printable_up_to(LONGEST_SYMBOL, symbol);
     }
@@ -470,8 +543,46 @@ mod tests {
     }
 
     #[test]
+    fn variables_of_one_name_are_told_apart() {
+        let symbol = |start, name: &str, source: Option<&str>| Symbol {
+            start,
+            size: 8,
+            name: name.into(),
+            source: source.map(Arc::from),
+        };
+        let names = longer_names(&[
+            symbol(0x10, "lock", Some("a.c")),
+            symbol(0x20, "lock", Some("b.c")),
+            symbol(0x28, "lock", None),
+            symbol(0x30, "lock.0", Some("b.c")),
+            symbol(0x40, "lock.1", Some("c.c")),
+            symbol(0x50, "lock.1", Some("d.c")),
+            symbol(0x60, "lock.2", Some("e.c")),
+            symbol(0x68, "lock.2", Some("e.c")),
+            symbol(0x70, "table", Some("a.c")),
+            symbol(0x80, "_ZZ1fvE1m", Some("a.cc")),
+            symbol(0x88, "_ZZ1fiE1m", Some("b.cc")),
+        ]);
+        let mut names: Vec<_> = names.iter().map(|(start, name)| (*start, &**name)).collect();
+        names.sort_unstable();
+        let expected = [
+            (0x10, "lock@a.c"),
+            (0x20, "lock@b.c"),
+            (0x28, "lock@0x28"),
+            (0x30, "lock.0"),
+            (0x40, "lock.1@c.c"),
+            (0x50, "lock.1@d.c"),
+            (0x60, "lock@0x60"),
+            (0x68, "lock@0x68"),
+            (0x80, "f::m@a.cc"),
+            (0x88, "f::m@b.cc"),
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
     fn a_symbol_covers_its_bytes_and_no_more() {
-        let symbol = |start, size, name: &str| Symbol { start, size, name: name.into() };
+        let symbol = |start, size, name: &str| Symbol { start, size, name: name.into(), source: None };
         let symbols = [symbol(0x10, 0x40, "outer"), symbol(0x20, 8, "inner"), symbol(0x60, 4, "last")];
         let found =
             |address| covering(&symbols, address).map(|(symbol, inside)| (symbol.name.as_str(), inside));

@@ -301,7 +301,7 @@ pub struct LockRow {
     pub kind: LockKind,
     /// The first function outside locking wrappers that made it, or takes it; empty if unknown.
     pub caller: String,
-    /// The program or library that the caller's code is in; empty if unknown.
+    /// The program or library that its variable lies in, or else that the caller's code is in; empty if unknown.
     pub file: String,
     /// The place in the source, `file:line`, of that call; of its declaration, where the name is that of a member.
     pub source: Option<String>,

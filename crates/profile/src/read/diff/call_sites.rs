@@ -78,7 +78,7 @@ impl Side {
 /// The call sites of both tables with waits at them or behind them, what grew most first; `None` unless both tables have call sites.
 pub(super) fn changes(
     tables: [&LockTable; 2],
-    name: impl Fn(&LockRow) -> String,
+    name: impl Fn(usize, &LockRow) -> String,
     operations: [f64; 2],
 ) -> Option<Vec<SiteChange>> {
     if !tables.into_iter().all(knows_call_sites) {
@@ -88,7 +88,7 @@ pub(super) fn changes(
     // The second table first: its places in the source are those that a user looks up.
     for side in [1, 0] {
         for row in tables[side].rows.iter().filter(|row| row.kind.is_lock() && !row.call_sites.is_empty()) {
-            let lock = name(row);
+            let lock = name(side, row);
             for site in &row.call_sites {
                 let sum = sums.entry((lock.clone(), site.function.clone())).or_default();
                 sum.0[side].add(site);

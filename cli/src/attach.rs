@@ -78,5 +78,5 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     // Standard error may have no reader.
     let _ = std::io::stderr().write_all(text.as_bytes());
-    Ok(ExitCode::SUCCESS)
+    Ok(if recording.growth_error().is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -34,15 +34,8 @@ impl Cores {
         let all = Native::topology().places;
         let allowed = allowed_cores();
         let threads: Vec<_> = all.iter().map(|place| (*place, hardware_threads(place.core))).collect();
-        let first_threads = || threads.iter().filter(|(place, threads)| threads.first() == Some(&place.core));
-        let every: Vec<Place> = first_threads().map(|(place, _)| *place).collect();
-
-        let mut places: Vec<Place> =
-            every.iter().copied().filter(|place| allowed.contains(&place.core)).collect();
-        if places.is_empty() {
-            // Allowed are second threads only; they are as good as the first.
-            places = all.iter().copied().filter(|place| allowed.contains(&place.core)).collect();
-        }
+        let every = one_thread_of_each(&threads, |_| true);
+        let mut places = one_thread_of_each(&threads, |core| allowed.contains(&core));
         places.sort_by_key(|place| (place.socket, place.die, place.core));
         anyhow::ensure!(
             places.len() > 1,
@@ -88,6 +81,13 @@ impl Cores {
             self.places.iter().map(|place| place.core).collect()
         }
     }
+}
+
+/// Of each core, whose hardware threads are told with each of them, the first one that may be used.
+fn one_thread_of_each(threads: &[(Place, Vec<u32>)], usable: impl Fn(u32) -> bool) -> Vec<Place> {
+    let first = |threads: &[u32]| threads.iter().copied().find(|&thread| usable(thread));
+    let of_each = threads.iter().filter(|(place, threads)| first(threads) == Some(place.core));
+    of_each.map(|(place, _)| *place).collect()
 }
 
 /// Counts sockets, dies and cores. A machine whose dies differ is described by its largest.
@@ -424,6 +424,21 @@ mod tests {
         let topology = two_sockets().topology;
         assert_eq!((topology.sockets, topology.dies_per_socket, topology.cores_per_die), (2, 2, 4));
         assert_eq!(topology_of(&[], 0).cores(), 1);
+    }
+
+    #[test]
+    fn a_core_whose_first_thread_may_not_be_used_has_another() {
+        let threads: Vec<_> =
+            (0..4).map(|core| (Place { core, ..Place::default() }, vec![core % 2, core % 2 + 2])).collect();
+        let cores = |usable: &[u32]| -> Vec<u32> {
+            one_thread_of_each(&threads, |core| usable.contains(&core))
+                .iter()
+                .map(|place| place.core)
+                .collect()
+        };
+        assert_eq!(cores(&[0, 1, 2, 3]), [0, 1]);
+        assert_eq!(cores(&[1, 2]), [1, 2]);
+        assert_eq!(cores(&[1, 3]), [1]);
     }
 
     #[test]

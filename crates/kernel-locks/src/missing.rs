@@ -49,6 +49,14 @@ pub enum Missing {
     /// The process that was asked for is not there.
     #[error("there is no process {0}: `pgrep NAME` tells the number of a program that runs")]
     Process(u32),
+    /// A thread was asked for that is not its process's first one.
+    #[error("{tid} is a thread of process {pid}: attach to that")]
+    Thread {
+        /// The thread.
+        tid: u32,
+        /// Its process.
+        pid: u32,
+    },
     /// The process is one of the kernel's own threads.
     #[error(
         "process {0} is a thread of the kernel, which has no locks of a program: the kernel's contended locks are shown by \

@@ -20,6 +20,7 @@ use kernel_locks::Missing;
 use kernel_locks::rings::now_ns;
 use modules::{Modules, asleep};
 use objects::{Memory, Object};
+use profile::format::TaskValues;
 use profile::read::printable;
 use profile::session::{AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording};
 use session::interrupt;
@@ -27,8 +28,9 @@ use session::noise::Watch;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Read as _;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -110,16 +112,19 @@ impl Attach<'_> {
         mut recording: Recording,
         begun: impl FnOnce(&str),
     ) -> anyhow::Result<Attached> {
+        let seen = Seen::of(self.pid);
+        // Reading its files may have taken seconds, of which the profile does not tell.
+        watch.drain(drop);
         recording.count_nanoseconds();
         recording.begun();
         let (started, noise) = (Instant::now(), Watch::start());
         let mut tasks = Tasks::from_now_on(self.pid);
-        let mut counted = Counted::begin(self.pid, &recording, Kept::All)?;
+        let mut counted = Counted::begin(seen, &recording, Kept::All)?;
         begun(&counted.begun());
         let end = self.follow(&mut watch, &mut counted, &mut tasks, &recording);
-        let elapsed = started.elapsed();
-        let mut remarks = counted.finish(watch);
-        let tasks = tasks.into_values();
+        let (elapsed, now) = (started.elapsed(), now_ns());
+        let Finished { mut remarks, lives } = counted.finish(watch, now);
+        let tasks = with_lives(tasks.into_values(), self.pid, lives);
         let running_ns = tasks.iter().fold(0_u64, |sum, task| sum.saturating_add(task.running_ns));
         let run = run_values(elapsed, running_ns, noise.stop().stolen_share.unwrap_or(0.0));
         if let Err(error) = recording.finish(run, &tasks) {
@@ -194,14 +199,14 @@ impl Beside {
         has_ended: &AtomicBool,
     ) -> std::io::Result<Vec<String>> {
         let Self(mut watch) = self;
-        let mut counted = Counted::begin(pid, recording, Kept::UnseenInside)?;
+        let mut counted = Counted::begin(Seen::of(pid), recording, Kept::UnseenInside)?;
         let mut was_replaced = false;
         while watch.sleep(PAUSE) && !has_ended.load(Ordering::Relaxed) && !was_replaced {
             watch.drain(|event| counted.take(event));
             counted.settle();
             was_replaced = watch.was_replaced();
         }
-        let mut remarks = counted.finish(watch);
+        let mut remarks = counted.finish(watch, now_ns()).remarks;
         if was_replaced {
             remarks.push(format!(
                 "process {pid} has begun another program by exec, of which waits for locks that are no pthread's are not recorded"
@@ -236,6 +241,19 @@ fn with_rights(missing: Missing, pid: u32) -> anyhow::Error {
     ))
 }
 
+/// Where `/proc` shows a process: by a thread that lives, if the first one has ended before the others.
+fn living(pid: u32) -> PathBuf {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let has_memory =
+        |directory: &PathBuf| fs::read(directory.join("maps")).is_ok_and(|maps| !maps.is_empty());
+    if has_memory(&process) {
+        return process;
+    }
+    let of_threads = threads(pid).unwrap_or_default().into_iter();
+    let mut of_threads = of_threads.map(|tid| process.join(format!("task/{tid}")));
+    of_threads.find(has_memory).unwrap_or(process)
+}
+
 /// Which waits are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
@@ -246,6 +264,49 @@ enum Kept {
     UnseenInside,
 }
 
+/// The program as it is before its waits are counted.
+struct Seen {
+    pid: u32,
+    modules: Modules,
+    memory: Memory,
+}
+
+impl Seen {
+    /// Reads the files that the process has mapped.
+    fn of(pid: u32) -> Self {
+        Self { pid, modules: Modules::of(pid), memory: Memory::of(pid) }
+    }
+}
+
+/// From the beginning of a thread's first wait to the end of its last one, ns.
+type Lives = HashMap<u32, Range<u64>>;
+
+/// What remains when all waits are counted.
+struct Finished {
+    /// What the user may not expect.
+    remarks: Vec<String>,
+    lives: Lives,
+}
+
+/// Adds what the waits tell of threads to what looks at them have seen: a thread may live between two of these.
+fn with_lives(mut tasks: Vec<TaskValues>, pid: u32, mut lives: Lives) -> Vec<TaskValues> {
+    let length = |life: &Range<u64>| life.end.saturating_sub(life.start);
+    for task in &mut tasks {
+        if let Some(life) = u32::try_from(task.tid).ok().and_then(|tid| lives.remove(&tid)) {
+            task.age_ns = task.age_ns.max(length(&life));
+        }
+    }
+    let of_process = |(tid, life): (u32, Range<u64>)| TaskValues {
+        pid: pid.into(),
+        tid: tid.into(),
+        started_ns: life.start,
+        age_ns: length(&life),
+        ..TaskValues::default()
+    };
+    tasks.extend(lives.into_iter().map(of_process));
+    tasks
+}
+
 /// What was counted so far.
 struct Counted<'r> {
     pid: u32,
@@ -254,6 +315,7 @@ struct Counted<'r> {
     section: AttachedSection<'r>,
     modules: Modules,
     memory: Memory,
+    lives: Lives,
     /// The mappings that are in the profile.
     noted: Vec<u8>,
     /// What is at a futex, as the last wait for it told.
@@ -262,12 +324,14 @@ struct Counted<'r> {
 
 impl<'r> Counted<'r> {
     /// Begins, with what the threads wait for now.
-    fn begin(pid: u32, recording: &'r Recording, kept: Kept) -> std::io::Result<Self> {
+    fn begin(seen: Seen, recording: &'r Recording, kept: Kept) -> std::io::Result<Self> {
+        let Seen { pid, modules, memory } = seen;
         let mut arguments = Vec::new();
         // A process says itself where in its memory they are, and how long.
-        let file = fs::File::open(format!("/proc/{pid}/cmdline"));
+        let directory = living(pid);
+        let file = fs::File::open(directory.join("cmdline"));
         let _ = file.and_then(|file| file.take(LONGEST_ARGUMENTS).read_to_end(&mut arguments));
-        let executable = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let executable = fs::read_link(directory.join("exe")).unwrap_or_default();
         let image =
             AttachedImage { pid, arguments: &arguments, executable: executable.as_os_str().as_bytes() };
         let mut counted = Self {
@@ -275,8 +339,9 @@ impl<'r> Counted<'r> {
             kept,
             waits: FutexWaits::default(),
             section: AttachedSection::begin(recording, &image)?,
-            modules: Modules::of(pid),
-            memory: Memory::of(pid),
+            modules,
+            memory,
+            lives: Lives::new(),
             noted: Vec::new(),
             objects: HashMap::new(),
         };
@@ -299,6 +364,10 @@ impl<'r> Counted<'r> {
             printable(name.trim_end()),
             if threads == 1 { "" } else { "s" }
         );
+        if self.modules.are_swapped() {
+            text += ". Its locks are contend's (`contend run`), of which only waits that sleep are seen, without names and holders: `contend \
+                profile` records them with those of the C library";
+        }
         if self.modules.are_go() {
             text += &format!(
                 ". It is a Go program: its locks are Go's own, of which only sleeping threads are seen: {MUTEX_PROFILE}"
@@ -321,6 +390,8 @@ impl<'r> Counted<'r> {
     }
 
     fn count(&mut self, wait: &FutexWait) {
+        let life = self.lives.entry(wait.tid).or_insert(wait.begun_ns..wait.ended_ns);
+        *life = life.start.min(wait.begun_ns)..life.end.max(wait.ended_ns);
         let (object, addresses) = self.object(&wait.call);
         if self.kept == Kept::UnseenInside && object.is_seen_inside(self.modules.function(&addresses)) {
             return;
@@ -395,19 +466,20 @@ impl<'r> Counted<'r> {
         }
     }
 
-    /// Counts the rest: waits that are not over count up to now. Gives what the user may not expect.
-    fn finish(mut self, watch: FutexWatch) -> Vec<String> {
+    /// Counts the rest, up to this time: to end the watch takes longer.
+    fn finish(mut self, watch: FutexWatch, now: u64) -> Finished {
         let mut rest = Vec::new();
         let waits = &mut self.waits;
         let lost = watch.finish(|event| rest.extend(waits.event(event)));
         let (over, pending) = std::mem::take(&mut self.waits).finish();
-        let now = now_ns();
         let pending = pending.into_iter().map(|wait| FutexWait { ended_ns: now, ..wait });
-        for wait in rest.into_iter().chain(over).chain(pending) {
-            self.count(&wait);
+        let before = |wait: &FutexWait| wait.begun_ns <= now;
+        for wait in rest.into_iter().chain(over).chain(pending).filter(before) {
+            self.count(&FutexWait { ended_ns: wait.ended_ns.min(now), ..wait });
         }
         self.section.finish(lost);
         let of_process = |remark| format!("process {}: {remark}", self.pid);
-        self.modules.remarks.into_iter().map(of_process).collect()
+        let remarks = self.modules.remarks.into_iter().map(of_process).collect();
+        Finished { remarks, lives: self.lives }
     }
 }

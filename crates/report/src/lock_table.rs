@@ -240,7 +240,7 @@ fn figures(table: &LockTable) -> String {
     };
     match &h.blocked {
         Some(blocked) => {
-            let mut line = blocked_in(blocked);
+            let mut line = blocked_in(blocked, h.attached.is_some());
             if let Some(more) = without_a_core(h.queued_ns) {
                 line.push(' ');
                 line.push_str(&more);
@@ -299,10 +299,15 @@ fn without_callers(watched: &Attached) -> String {
 }
 
 /// What threads were blocked in, and how much of what may have been a wait for a lock was recorded.
-fn blocked_in(blocked: &Blocked) -> String {
+fn blocked_in(blocked: &Blocked, attached: bool) -> String {
     const LEAST_NS: f64 = 1e3;
     const HARDLY: f64 = 0.01;
     let mut parts = blocked.parts();
+    if attached {
+        // Of what is no lock a watch from outside often sees the futex alone.
+        let conditions = parts.iter_mut().filter(|(name, _)| *name == "in condition waits");
+        conditions.for_each(|(name, _)| *name = "in condition waits, semaphores and other futexes");
+    }
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let parts = parts.iter().filter(|(_, ns)| *ns >= LEAST_NS);
     let parts: Vec<_> = parts.map(|(name, ns)| format!("{} {name}", time(*ns))).collect();

@@ -18,7 +18,7 @@ use crate::simulated_program::{self, Plan, Simulated, Stage};
 use crate::subject::{Besides, Subject};
 use anyhow::Context as _;
 use compare::calibrate::{Cores, Placement};
-use compare::rounds::{LockRuns, measure};
+use compare::rounds::{End, LockRuns, measure};
 use compare::{swaps, trial};
 use curve::Point;
 use kept::{Measured, profile_file};
@@ -182,9 +182,15 @@ fn record(
     let mut command = profile_command(&setting.contend, &file);
     command.arg("--").args(program.words(threads));
     let trial = trial::run(command, setting.time_limit)?;
-    if trial.end != compare::rounds::End::Exited(0) {
-        let last = trial.output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
-        return Ok(Some(format!("it failed while it was profiled ({:?}): {}", trial.end, last.trim())));
+    if trial.end != End::Exited(0) {
+        let how = match trial.end {
+            End::Exited(code) => format!("exit code {code}"),
+            End::Killed(signal) => format!("signal {signal}"),
+            End::TimedOut => "the time limit".to_owned(),
+        };
+        let last = trial.output.lines().rev().find(|line| !line.trim().is_empty());
+        let last = last.map_or(String::new(), |last| format!(": {}", last.trim()));
+        return Ok(Some(format!("it failed while it was profiled ({how}){last}")));
     }
     Ok((!file.exists()).then(|| "it left no profile".to_owned()))
 }
@@ -202,7 +208,7 @@ fn cores_used(program: &Program, setting: &Setting) -> anyhow::Result<Option<f64
     let Ok(trial) = trial::run(launch(&words, setting)?.command()?, setting.time_limit) else {
         return Ok(None);
     };
-    let done = trial.end == compare::rounds::End::Exited(0) && !trial.elapsed.is_zero();
+    let done = trial.end == End::Exited(0) && !trial.elapsed.is_zero();
     Ok(done.then(|| trial.cpu.as_secs_f64() / trial.elapsed.as_secs_f64()))
 }
 

@@ -198,6 +198,9 @@ impl FutexWatch {
     /// What is missing.
     pub(crate) fn by(tracefs: &Tracefs, pid: u32) -> Result<Self, Missing> {
         let process = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(Missing::Process(pid))?;
+        if let Some(of) = process_of(pid).filter(|&of| of != pid) {
+            return Err(Missing::Thread { tid: pid, pid: of });
+        }
         let process = pidfd_open(process, PidfdFlags::empty()).map_err(|_| Missing::Process(pid))?;
         if is_of_kernel(pid) {
             return Err(Missing::KernelThread(pid));
@@ -292,6 +295,12 @@ fn event_of(
 pub(super) fn threads(pid: u32) -> Result<Vec<u32>, Missing> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| Missing::Process(pid))?;
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// The process that a thread belongs to.
+fn process_of(tid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
 /// Opens one of the tracepoints on a thread and a core: the enters of calls that wait, or all exits.

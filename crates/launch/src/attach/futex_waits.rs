@@ -7,6 +7,9 @@ use super::futex::{Enter, FutexCall, FutexEvent};
 /// What the word of glibc's and Rust's mutexes holds while a thread waits: a release from it always calls futex(2).
 pub(super) const CONTENDED: u32 = 2;
 
+/// One call is told twice within less; a later one is another call, and the end of the first was lost.
+const TOLD_TWICE_NS: u64 = 100_000;
+
 /// A wait of a thread, or the calls of one that could not acquire a lock at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FutexWait {
@@ -65,7 +68,8 @@ impl FutexWaits {
         let (now, over) = match (what, before) {
             // A thread that was found and had inherited the events tells each call twice.
             (FutexCall::Enter(call), Some(State::Inside(wait)))
-                if (wait.call.word, wait.call.operation) == (call.word, call.operation) =>
+                if (wait.call.word, wait.call.operation) == (call.word, call.operation)
+                    && time_ns < wait.begun_ns.saturating_add(TOLD_TWICE_NS) =>
             {
                 (State::Inside(wait), None)
             }
@@ -223,5 +227,8 @@ mod tests {
         let [over, pending] =
             waits(vec![exit(5, 1, 0), enter(10, 1, LOCK, 0), enter(30, 1, 0x2000, 0), exit(40, 1, 0)]);
         assert_eq!((over, pending), (vec![(30, 40, 0x2000)], vec![]));
+        let later = 10 + TOLD_TWICE_NS;
+        let [over, _] = waits(vec![enter(10, 1, LOCK, 0), enter(later, 1, LOCK, 0), exit(later + 5, 1, 0)]);
+        assert_eq!(over, [(later, later + 5, LOCK)], "and not the time between them");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::effort::Effort;
 use super::futex::{Enter, STACK_BYTES, UserStack};
+use super::living;
 use super::objects::{Function, Memory};
 use super::unwinding;
 use framehop::{
@@ -127,6 +128,11 @@ impl Modules {
         self.files.values().any(|file| file.is_go)
     }
 
+    /// Whether locks of the process are contend's: the library is there that swaps them.
+    pub(super) fn are_swapped(&self) -> bool {
+        self.files.keys().any(|path| path.contains("libcontend_preload"))
+    }
+
     /// The return addresses of a stack, from the innermost.
     pub(super) fn unwind(&mut self, stack: &UserStack) -> Vec<u64> {
         let addresses = self.try_unwind(stack);
@@ -197,7 +203,7 @@ impl Modules {
     /// Looks at the mappings, and reads files that were not there before.
     fn look(&mut self) {
         self.looked = Instant::now();
-        let text = fs::read(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let text = fs::read(living(self.pid).join("maps")).unwrap_or_default();
         let lines: Vec<_> = text.split_inclusive(|&byte| byte == b'\n').collect();
         let named = lines.iter().filter(|line| MapsLine::parse(line).is_some());
         let named: Vec<u8> = named.flat_map(|line| line.iter().copied()).collect();
@@ -354,7 +360,7 @@ fn is_c_library(path: &Path) -> bool {
 /// Opens a mapped file: the one that is mapped, or what has its name where the process sees it.
 fn open(pid: u32, line: &MapsLine<'_>) -> Option<File> {
     let mapped = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", line.start, line.end));
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    let root = living(pid).join("root");
     files::open(&mapped).or_else(|| files::open_below(&root, Path::new(line.path)))
 }
 

@@ -1,9 +1,12 @@
 //! What a thread waits for: told by the functions that the wait was made in, or else by what lies around the futex.
 
-use super::futex::{Enter, PRIVATE};
+use super::futex::{Enter, PRIVATE, threads};
 use super::futex_waits::CONTENDED;
+use super::living;
 use profile::{LockKind, ObjectKind};
 use pthread::object::{mutex, rwlock};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
@@ -139,6 +142,43 @@ impl Object {
 pub(super) struct Memory {
     pid: u32,
     file: Option<File>,
+    inside: Option<Identifiers>,
+}
+
+/// The threads of a process in a container, as they call themselves.
+#[derive(Debug)]
+struct Identifiers {
+    pid: u32,
+    /// What the process calls itself.
+    first: u32,
+    /// The identifiers here by those there.
+    known: RefCell<HashMap<u32, u32>>,
+}
+
+impl Identifiers {
+    /// `None` for a process whose threads are called there as they are here.
+    fn of(pid: u32) -> Option<Self> {
+        let first = inside(pid, pid).filter(|&inside| inside != pid)?;
+        Some(Self { pid, first, known: RefCell::default() })
+    }
+
+    /// The thread that has called itself this.
+    fn thread(&self, tid: u32) -> Option<u32> {
+        let is_it = |here: u32| inside(self.pid, here) == Some(tid);
+        let known = self.known.borrow().get(&tid).copied().filter(|&here| is_it(here));
+        known.or_else(|| {
+            let here = threads(self.pid).ok()?.into_iter().find(|&here| is_it(here))?;
+            self.known.borrow_mut().insert(tid, here);
+            Some(here)
+        })
+    }
+}
+
+/// What a thread calls itself: the last of its identifiers, of the innermost namespace.
+fn inside(pid: u32, tid: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().next_back()?.parse().ok()
 }
 
 /// Where glibc's mutex has its holder, how many hold it or wait with a condition, and its kind; bytes from its start.
@@ -170,7 +210,7 @@ const RWLOCK_WORDS: u64 = 8;
 impl Memory {
     /// The memory of a process. Without the right to it, nothing can be read.
     pub(super) fn of(pid: u32) -> Self {
-        Self { pid, file: File::open(format!("/proc/{pid}/mem")).ok() }
+        Self { pid, file: File::open(living(pid).join("mem")).ok(), inside: Identifiers::of(pid) }
     }
 
     /// As many bytes from an address as can be read.
@@ -190,9 +230,18 @@ impl Memory {
         self.u32(address).is_some()
     }
 
-    /// Whether this is the identifier of a thread of the process.
-    pub(super) fn is_thread(&self, tid: u32) -> bool {
-        tid != 0 && Path::new(&format!("/proc/{}/task/{tid}", self.pid)).exists()
+    /// Whether this is the identifier of a thread of the process, as the process has it.
+    fn is_thread(&self, tid: u32) -> bool {
+        self.thread(tid).is_some()
+    }
+
+    /// The thread that the process calls so.
+    fn thread(&self, tid: u32) -> Option<u32> {
+        match &self.inside {
+            _ if tid == 0 => None,
+            Some(inside) => inside.thread(tid),
+            None => Path::new(&format!("/proc/{}/task/{tid}", self.pid)).exists().then_some(tid),
+        }
     }
 
     /// What a call waits for, which was made in `function` if that is known; else it may have been made by the C library.
@@ -265,7 +314,8 @@ impl Memory {
         const JOINED: u32 = -1_i32 as u32;
         let ended =
             || self.u32(call.word).is_none_or(|now| [0, JOINED].contains(&now) || self.is_thread(now));
-        self.is_thread(call.value) || call.value > self.pid && ended()
+        let first = self.inside.as_ref().map_or(self.pid, |inside| inside.first);
+        self.is_thread(call.value) || call.value > first && ended()
     }
 
     /// Whether these bytes, up to the kind, may be one of glibc's mutexes.
@@ -299,7 +349,7 @@ impl Memory {
             LockKind::Object(ObjectKind::Rwlock) => self.u32(address + rwlock::WRITER as u64)?,
             _ => return None,
         };
-        self.is_thread(holder).then_some(holder)
+        self.thread(holder)
     }
 }
 

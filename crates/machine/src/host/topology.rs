@@ -34,11 +34,26 @@ pub(super) fn place() -> Place {
 pub(super) fn topology() -> Topology {
     let mut cores = Vec::new();
     each_number(format_args!("/sys/devices/system/cpu/online"), |core| cores.push(core));
+    if cores.is_empty() && !cfg!(miri) {
+        each_usable(|core| cores.push(core)); // a machine that hides its cores in a container
+    }
     if cores.is_empty() {
-        // A machine that hides its topology still has the core that this runs on.
         return Topology { places: Vec::from([place()]) };
     }
     Topology { places: cores.into_iter().map(place_of).collect() }
+}
+
+/// Calls `each` with the numbers of the cores that the calling thread may use; not at all if the kernel does not tell.
+fn each_usable(mut each: impl FnMut(u32)) {
+    let (errno, mut set) = (Errno::save(), [0u64; 128]);
+    // SAFETY: the kernel writes no more than the bytes that are there.
+    let written =
+        unsafe { libc::syscall(libc::SYS_sched_getaffinity, 0, size_of_val(&set), set.as_mut_ptr()) };
+    errno.restore();
+    let words = usize::try_from(written).unwrap_or(0) / size_of::<u64>();
+    for (number, word) in (0..).zip(&set[..words]) {
+        (0..u64::BITS).filter(|bit| word >> bit & 1 != 0).for_each(|bit| each(number * u64::BITS + bit));
+    }
 }
 
 fn place_of(core: u32) -> Place {
@@ -228,6 +243,14 @@ mod tests {
         let core = place().core;
         assert_eq!(place_of(core), read_place(core));
         assert!(topology().places.contains(&place_of(core)));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri does not know the call")]
+    fn the_core_that_a_thread_runs_on_is_one_that_it_may_use() {
+        let mut usable = Vec::new();
+        each_usable(|core| usable.push(core));
+        assert!(usable.contains(&place().core), "{usable:?}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Opening files that a profile or a process names. The user who made it chose the names, and the reader may be root.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, read_dir, read_link};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
@@ -23,6 +24,21 @@ pub fn open_below(root: &Path, path: &Path) -> Option<File> {
     let resolved = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let named = openat2(root, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolved).ok()?;
     regular(&named.into())
+}
+
+/// What the kernel appends to the path of a mapped file that is there no more.
+pub const DELETED: &str = " (deleted)";
+
+/// The same for a file that a process has mapped, by the path in its mappings: as the process sees it, or though it has been deleted.
+pub fn open_of_process(pid: u32, path: &Path) -> Option<File> {
+    let process = Path::new("/proc").join(pid.to_string());
+    if !path.as_os_str().as_bytes().ends_with(DELETED.as_bytes()) {
+        return open_below(&process.join("root"), path);
+    }
+    let leads_there = |link: &PathBuf| read_link(link).is_ok_and(|to| to == path);
+    let mapped = read_dir(process.join("map_files")).into_iter().flatten().flatten();
+    let mut links = mapped.map(|entry| entry.path()).chain([process.join("exe")]);
+    open(&links.find(leads_there)?)
 }
 
 fn regular(named: &File) -> Option<File> {
@@ -57,6 +73,25 @@ mod tests {
     use std::io::Read;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri starts no programs")]
+    fn a_file_that_was_deleted_while_a_process_runs_it_is_opened() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap().join("sleeper");
+        std::fs::copy("/bin/sleep", &path).unwrap();
+        let mut child = std::process::Command::new(&path).arg("1000").spawn().unwrap();
+        let seen_whole = open_of_process(child.id(), &path).is_some();
+        std::fs::remove_file(&path).unwrap();
+        let deleted = PathBuf::from(format!("{}{DELETED}", path.display()));
+        let (seen, other) = (open_of_process(child.id(), &deleted), open_of_process(child.id(), &path));
+        child.kill().and_then(|()| child.wait()).unwrap();
+        assert_eq!(
+            seen.map(|file| file.metadata().unwrap().len()),
+            Some(std::fs::metadata("/bin/sleep").unwrap().len())
+        );
+        assert!(seen_whole && other.is_none());
+    }
 
     #[test]
     #[cfg_attr(miri, ignore = "Miri makes no pipes in directories")]

@@ -207,7 +207,7 @@ impl<'f> Symbols<'f> {
         // Zero-initialised variables lie behind the file's last mapping.
         let mapping = inside.or_else(|| section.mappings.before(address))?;
         let reused = section.mappings.is_reused(if inside.is_some() { address } else { mapping.end - 1 });
-        if let Some(module) = self.module(&mapping.path) {
+        if let Some(module) = self.module(section, mapping) {
             let own = module.address_of(mapping, address);
             if let Some(own) = own {
                 let known = !reused && module.is_what_ran(section, mapping);
@@ -222,11 +222,23 @@ impl<'f> Symbols<'f> {
         })
     }
 
-    fn module(&mut self, path: &Arc<str>) -> Option<&Module<'f>> {
+    fn module(&mut self, section: &Section, mapping: &Mapping) -> Option<&Module<'f>> {
         let contents = self.contents?;
-        let of = Path::new(&**path);
-        let read = || Some(Box::new(Module::read(contents, &files::open(of)?, of)?));
-        self.modules.entry(Arc::clone(path)).or_insert_with(read).as_deref()
+        let path = Path::new(&*mapping.path);
+        let read = |file: File| Module::read(contents, &file, path);
+        let find = || {
+            let here = files::open(path).and_then(read);
+            if here.as_ref().is_some_and(|module| module.is_what_ran(section, mapping)) {
+                return here.map(Box::new);
+            }
+            // Deleted, replaced, or in a container: a process that still runs has it.
+            let pid = u32::try_from(section.process.pid).ok();
+            let there = pid.and_then(|pid| files::open_of_process(pid, path)).and_then(read);
+            let is_it =
+                |module: &Module<'_>| module.build_id.is_some() && module.is_what_ran(section, mapping);
+            there.filter(is_it).or(here).map(Box::new)
+        };
+        self.modules.entry(Arc::clone(&mapping.path)).or_insert_with(find).as_deref()
     }
 }
 
@@ -294,11 +306,13 @@ impl<'f> Module<'f> {
 
     /// Whether the file now is the one that was mapped, as far as build identifiers tell.
     fn is_what_ran(&self, section: &Section, mapping: &Mapping) -> bool {
-        let first = section.mappings.start_of(&mapping.path, mapping.start);
-        match (first.and_then(|first| section.build_ids.get(&first)), &self.build_id) {
-            (Some(ran), Some(now)) => ran == now,
-            _ => true,
-        }
+        self.has_run(section, mapping).unwrap_or(true)
+    }
+
+    /// The same; `None` without build identifiers.
+    fn has_run(&self, section: &Section, mapping: &Mapping) -> Option<bool> {
+        let first = section.mappings.start_of(&mapping.path, mapping.start)?;
+        Some(section.build_ids.get(&first)? == self.build_id.as_ref()?)
     }
 
     fn inlined(&self, address: u64, file: &str) -> Vec<Function> {
@@ -454,6 +468,7 @@ fn file_and_number(path: &str, address: u64) -> String {
 }
 
 fn base_name(path: &str) -> &str {
+    let path = path.strip_suffix(files::DELETED).unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)
 }
 

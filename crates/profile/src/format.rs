@@ -242,6 +242,8 @@ words! {
         /// Waits that would have been kept one by one, and were not: another thread was changing the table for long, or the thread was
         /// interrupted in a change of its own records.
         waits_missed,
+        /// Ticks in which the recorder made records of locks, and of what threads do with them, and walked stacks for them.
+        records_ticks,
     }
 }
 

@@ -515,7 +515,7 @@ fn own_cost(profile: &Profile, ns_per_tick: f64) -> OwnCost {
     let total = profile.sections.iter().map(|section| {
         let timed = 1.0 / profile.header.sample_period.max(1) as f64;
         let pair = ns(section.process.cost_timed) * timed + ns(section.process.cost_untimed) * (1.0 - timed);
-        acquisitions(section) * pair
+        acquisitions(section) * pair + section.process.records_ticks as f64 * ns_per_tick
     });
     let busiest = profile.sections.iter().max_by(|a, b| acquisitions(a).total_cmp(&acquisitions(b)));
     let process = busiest.map(|section| section.process).unwrap_or_default();

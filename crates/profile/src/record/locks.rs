@@ -93,7 +93,7 @@ impl<H: Host> Recorder<H> {
     fn new_lock(&self, kind: ObjectKind, address: usize, frames: &[u64], origin: u64) -> Option<u32> {
         let header = self.arena.header()?;
         // Lock records get a quarter of the file at most: without pairs they say nothing.
-        if header.lock_bytes.load(Relaxed) > self.arena.limit() / 4 {
+        if !self.has_space_for_locks() {
             return None;
         }
         let start = self.space_for_lock()?;
@@ -151,35 +151,38 @@ impl<H: Host> Recorder<H> {
         if !self.enabled() {
             return;
         }
-        self.host.with_signals_blocked(|| {
+        let keep_stack = || {
             let mut frames = [0; FRAMES];
-            let depth = self.host.stack(&mut frames).min(FRAMES);
+            let depth = if self.has_space_for_locks() { self.host.stack(&mut frames).min(FRAMES) } else { 0 };
             let stack = self.stacks.keep(&self.host, &frames[..depth]);
             trace.place.store(0, Relaxed);
             trace.released.store(stack, Relaxed);
-        });
+        };
+        self.host.with_signals_blocked(|| self.at_own_cost(keep_stack));
     }
 
     /// Notes a stack with which the calling thread, who holds it, has acquired a lock that nothing initialised, if it is a new one.
     #[cold]
     #[inline(never)]
     pub(super) fn record_site(&self, t: &PerThread, number: u32) {
-        self.without_reentry(t, || self.add_site(number));
+        self.without_reentry(t, || self.at_own_cost(|| self.add_site(number)));
+    }
+
+    /// Whether another lock, or another stack of one, would get a record.
+    fn has_space_for_locks(&self) -> bool {
+        self.arena.header().is_some_and(|header| header.lock_bytes.load(Relaxed) <= self.arena.limit() / 4)
     }
 
     /// As [`Recorder::record_site`], of a caller who has blocked signals and is not interrupted in a record of its own.
     #[inline(never)]
     pub(super) fn add_site(&self, number: u32) {
-        if self.lock(number).is_none() {
+        if self.lock(number).is_none() || !self.has_space_for_locks() {
             return;
         }
         let mut frames = [0; FRAMES];
         let depth = self.host.stack(&mut frames).min(FRAMES);
         let Some(header) = self.arena.header() else { return };
-        if depth == 0
-            || header.lock_bytes.load(Relaxed) > self.arena.limit() / 4
-            || !self.sites.is_new(&self.host, number, &frames[..depth])
-        {
+        if depth == 0 || !self.sites.is_new(&self.host, number, &frames[..depth]) {
             return;
         }
         let Some(start) = self.space_for_lock() else { return };

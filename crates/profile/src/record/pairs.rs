@@ -34,7 +34,8 @@ impl<H: Host> Recorder<H> {
         if let Some(pair) = t.find(key_of(trace.lock(), mode)) {
             return Some(pair);
         }
-        let pair = self.without_reentry(t, || self.make_pair(t, trace, kind, mode, address)).flatten()?;
+        let make = || self.at_own_cost(|| self.make_pair(t, trace, kind, mode, address));
+        let pair = self.without_reentry(t, make).flatten()?;
         // SAFETY: pairs lie in the mapping, which stays.
         Some(unsafe { &*pair.as_ptr() })
     }

@@ -27,11 +27,12 @@ pub struct Look {
 
 /// Where the words of a [`Process`] lie that count what happens. How many locks were merged, and how many objects are left to the C
 /// library, is no such count: these locks are missing in every later interval, too.
-const COUNTED_IN_PROCESS: [usize; 4] = [
+const COUNTED_IN_PROCESS: [usize; 5] = [
     offset_of!(Process, merged_pairs),
     offset_of!(Process, lost_events),
     offset_of!(Process, without_callers),
     offset_of!(Process, waits_missed),
+    offset_of!(Process, records_ticks),
 ];
 
 /// Where a record is, and whose.

@@ -121,7 +121,7 @@ impl Client {
                 lock.name == "lockref"
             }
             Self::Freed => !lock.is_elided() && lock.bytes <= LINE_BYTES,
-            Self::Dropped => lock.family == Family::Queue && lock.timed,
+            Self::Dropped => lock.name == "clh-timed",
             Self::AskedSide => lock.shared && !lock.is_elided(),
             Self::TriedAgain => lock.is_elided(),
         }

@@ -69,14 +69,14 @@ impl Visitor<Checked> for Holds {
 
 /// A lock in memory that is freed as queue nodes are, so that an access that comes afterwards is found.
 #[repr(transparent)]
-struct Freeable<L>(L);
+pub(super) struct Freeable<L>(pub(super) L);
 
-// SAFETY: `freed` sees to its size; a free lock is of zero bits, and the words and cells of a lock that was freed are valid.
+// SAFETY: its users see to its size; a free lock is of zero bits, and the words and cells of a lock that was freed are valid.
 unsafe impl<L: RawLock<Checked>> Node<Checked> for Freeable<L> {}
 
 /// The threads count under the lock, and the one that counts to the end frees the lock after its own release. So no other thread
 /// may touch it then: each was in before, and has released it.
-pub(super) fn freed<L: RawLock<Checked>>(shape: Shape) -> Result<(), String> {
+fn freed<L: RawLock<Checked>>(shape: Shape) -> Result<(), String> {
     assert!(size_of::<L>() <= LINE_BYTES, "a lock that is freed fits into a line");
     let (lock, count) = (Checked::allocate_node::<Freeable<L>>().node, placed(Cell::ZERO));
     let all = shape.threads as u32 * shape.acquisitions;

@@ -1,10 +1,11 @@
 //! Clients of [`Upgradable`], the gate in front of a reader-writer lock, that use it as any reader-writer lock: those of the locks behind
 //! it turn upgradable holds alone.
 
-use super::contracts;
+use super::contracts::Freeable;
 use checker::Checked;
 use locks::catalogue::{LOCKS, Lock, Visitor as _};
-use locks::{RwNaive, Tas, Upgradable};
+use locks::{RawLock, RawRwLock, RwNaive, Tas, Upgradable};
+use machine::{Home, Machine, Placed, PlainCell, Plan};
 use workloads::client::{Chosen, ClientKind, Shape};
 
 /// The simplest lock on both sides: what is checked is what stands between them.
@@ -48,7 +49,31 @@ pub(super) fn downgrades() -> Result<(), String> {
     run(ClientKind::Downgraded, 3, 1)
 }
 
-/// It is freed after the last release.
+/// A writer and a reader: the one that comes last frees it after its own release. The reader may do so as soon as the writer's release
+/// lets it in, which is then over.
 pub(super) fn is_freed() -> Result<(), String> {
-    contracts::freed::<Gated>(Shape { threads: 2, acquisitions: 1 })
+    let gated = Checked::allocate_node::<Freeable<Gated>>().node;
+    let count = Placed::<<Checked as Machine>::Cell<u32>, Checked>::new(PlainCell::ZERO, Home::FirstTouch);
+    Checked::run(&Plan::threads(2), &|thread| {
+        let reads = thread == 1;
+        if reads {
+            gated.0.acquire_shared(false)
+        } else {
+            gated.0.acquire()
+        }
+        let counted = count.get() + 1;
+        count.set(counted);
+        // SAFETY: acquired above.
+        unsafe {
+            if reads {
+                gated.0.release_shared()
+            } else {
+                gated.0.release()
+            }
+            if counted == 2 {
+                Checked::free_node(gated); // both have released it, and neither comes again
+            }
+        }
+    });
+    Ok(())
 }

@@ -81,16 +81,15 @@ pub(super) fn times_out_and_goes_on() -> Result<(), String> {
     are_idle(&mutexes)
 }
 
-/// One waits while it holds nothing, perhaps as the oldest; another one takes two in one order, the second of which a third thread
-/// holds for a while. No thread waits for what a waiter holds, so that none is refused.
+/// One waits while it holds nothing, perhaps as the oldest; another one takes two in one order, the second of which is held until a
+/// third thread releases it. No thread waits for what a waiter holds, so that none is refused.
 pub(super) fn one_holds_nothing() -> Result<(), String> {
     let (class, mutexes) = (placed(WwClass::<Checked>::wound_wait()), mutexes::<2>());
+    mutexes[1].acquire();
     Checked::run(&Plan::threads(3), &|thread| {
         if thread == 2 {
-            mutexes[1].acquire();
-            // SAFETY: acquired above.
-            unsafe { mutexes[1].release() };
-            return;
+            // SAFETY: acquired above, without a context.
+            return unsafe { mutexes[1].release() };
         }
         let context = Context::new(&class);
         for mutex in &mutexes[..=thread] {

@@ -57,18 +57,18 @@ pub(super) fn is_freed() -> Result<(), String> {
     Checked::run(&Plan::threads(2), &|thread| {
         let reads = thread == 1;
         if reads {
-            gated.0.acquire_shared(false)
+            gated.0.acquire_shared(false);
         } else {
-            gated.0.acquire()
+            gated.0.acquire();
         }
         let counted = count.get() + 1;
         count.set(counted);
         // SAFETY: acquired above.
         unsafe {
             if reads {
-                gated.0.release_shared()
+                gated.0.release_shared();
             } else {
-                gated.0.release()
+                gated.0.release();
             }
             if counted == 2 {
                 Checked::free_node(gated); // both have released it, and neither comes again

@@ -49,6 +49,11 @@ impl<M: Machine> Barrier<M> {
         Self { word: M::U32::ZERO, threads }
     }
 
+    /// Brings the barrier to just before its count of rounds wraps around. For checks, before any thread has used it.
+    pub fn near_wrap(&self) {
+        self.word.store(!ARRIVED, Relaxed);
+    }
+
     /// Waits until as many threads have come. True for one of them, which came last.
     pub fn wait(&self) -> bool {
         let mut state = self.word.load(Relaxed);

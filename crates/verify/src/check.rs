@@ -1,10 +1,13 @@
 //! Which clients a lock is checked with under every memory model, what came of it, and which of its accesses matter.
 
 pub mod clients;
+mod contracts;
+mod gated;
 pub mod mutants;
 pub mod objects;
 pub mod page;
 pub mod plan;
+mod refusals;
 mod sites;
 pub mod verification;
 mod waiting;

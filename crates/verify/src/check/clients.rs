@@ -1,12 +1,13 @@
 //! The clients that a lock is checked with: those that every machine runs, and those that only checking needs.
 
+use super::contracts::{self, Contract};
 use super::objects;
 use checker::Checked;
 use checker::checked::{nodes_out, on_dies, wakes, without_names};
 use locks::catalogue::{self, Family, Lock, Visitor};
 use locks::{Anderson, DowngradeLock, RawLock, RawRwLock, TryLock};
 use machine::Ordering::Relaxed;
-use machine::{Home, Integer, Machine, Placed, PlainCell, Plan, Run, Timeout, Word};
+use machine::{Home, Integer, LINE_BYTES, Machine, Placed, PlainCell, Plan, Run, Timeout, Word};
 use workloads::client::{self, Chosen, ClientKind, Shape, Wrong};
 
 /// What the threads of a client do.
@@ -36,12 +37,22 @@ pub enum Client {
     NotLast,
     /// Space for one reference more.
     ManyReferences,
+    /// The count of references stays what it is while the lock is held.
+    HeldCount,
+    /// The thread that counts to the end frees the lock after its release.
+    Freed,
+    /// The lock is dropped while the last to use it may have given up.
+    Dropped,
+    /// Holders ask on which side they hold the lock.
+    AskedSide,
+    /// Holders try the lock that they hold.
+    TriedAgain,
     /// One of what is no lock of the catalogue, by its place among `objects::CLIENTS`.
     Object(u8),
 }
 
 impl Client {
-    const OWN: [Self; 11] = [
+    const OWN: [Self; 16] = [
         Self::Alone,
         Self::Dies,
         Self::Nameless,
@@ -53,6 +64,11 @@ impl Client {
         Self::Dying,
         Self::NotLast,
         Self::ManyReferences,
+        Self::HeldCount,
+        Self::Freed,
+        Self::Dropped,
+        Self::AskedSide,
+        Self::TriedAgain,
     ];
 
     /// Every one.
@@ -76,6 +92,11 @@ impl Client {
             Self::Dying => "dying",
             Self::NotLast => "not-last",
             Self::ManyReferences => "many-references",
+            Self::HeldCount => "held-count",
+            Self::Freed => "freed",
+            Self::Dropped => "dropped",
+            Self::AskedSide => "asked-side",
+            Self::TriedAgain => "tried-again",
             Self::Object(number) => objects::CLIENTS[number as usize].name,
         }
     }
@@ -96,7 +117,13 @@ impl Client {
             Self::Dies => lock.name == "hclh",
             Self::PreferredMeeting => lock.shared,
             Self::Parked => true,
-            Self::References | Self::Dying | Self::NotLast | Self::ManyReferences => lock.name == "lockref",
+            Self::References | Self::Dying | Self::NotLast | Self::ManyReferences | Self::HeldCount => {
+                lock.name == "lockref"
+            }
+            Self::Freed => !lock.is_elided() && lock.bytes <= LINE_BYTES,
+            Self::Dropped => lock.name == "clh-timed",
+            Self::AskedSide => lock.shared && !lock.is_elided(),
+            Self::TriedAgain => lock.is_elided(),
         }
     }
 
@@ -113,7 +140,8 @@ impl Client {
     pub fn alike(self, shape: Shape) -> u32 {
         const EVEN: u32 = 0x5555_5555;
         match self {
-            Self::Of(ClientKind::Exclusive) => u32::MAX,
+            Self::Of(ClientKind::Exclusive) | Self::Freed | Self::TriedAgain => u32::MAX,
+            Self::AskedSide | Self::HeldCount => !1,
             Self::Of(ClientKind::Tried | ClientKind::Mixed) => EVEN,
             // In a second round the ones have other deadlines than the others, or another role.
             Self::Of(ClientKind::Timed | ClientKind::WritersLeave) if shape.acquisitions == 1 => EVEN & 0b101,
@@ -148,6 +176,20 @@ impl Client {
                 (objects::CLIENTS[number as usize].run)()?;
                 return nodes_are_back();
             }
+            Self::Freed | Self::Dropped | Self::AskedSide | Self::TriedAgain => {
+                let contract = match self {
+                    Self::Freed => Contract::Freed,
+                    Self::Dropped => Contract::Dropped,
+                    Self::AskedSide => Contract::AskedSide,
+                    _ => Contract::TriedAgain,
+                };
+                contracts::hold(contract, lock, shape)?;
+                return nodes_are_back();
+            }
+            Self::HeldCount => {
+                contracts::held_count(shape)?;
+                return nodes_are_back();
+            }
             Self::References => Some(client::references::<Checked>(shape)),
             Self::Dying => Some(client::dying::<Checked>(shape)),
             Self::NotLast => Some(client::not_last::<Checked>(shape)),
@@ -176,7 +218,7 @@ impl Client {
 }
 
 /// What is asked of a lock that no thread uses any more.
-fn nodes_are_back() -> Result<(), String> {
+pub(super) fn nodes_are_back() -> Result<(), String> {
     match nodes_out() {
         0 => Ok(()),
         nodes => Err(format!(

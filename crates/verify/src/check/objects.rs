@@ -1,9 +1,11 @@
 //! What is checked besides the locks of the catalogue: locks that are acquired in a way of their own, and what threads wait on.
 
 use super::waiting::{
-    all_permits_but_those_taken, no_permit_comes, no_wake_up_comes, once_is_completed, once_panics_late,
-    one_of_two_waits_again, one_waits_twice,
+    all_permits_but_those_taken, guard_is_notified, no_permit_comes, no_wake_up_comes, once_is_completed,
+    once_panics_among_three, once_panics_late, one_of_two_leaves, one_of_two_waits_again,
+    one_permit_is_tried, one_waits_twice, rounds_wrap, three_notifications, two_permits_at_once,
 };
+use super::{gated, refusals};
 use checker::Checked;
 use locks::catalogue::{LOCKS, Lock};
 use locks::{RtMutex, Ww};
@@ -27,6 +29,11 @@ pub const OBJECTS: &[Lock] = &[
     object("barrier", "barrier", false),
     object("once", "something that is done once", false),
     object("wait-table", "a table of waits on addresses", false),
+    object(
+        "upgradable",
+        "a gate in front of a reader-writer lock, for readers that become the writer",
+        false,
+    ),
 ];
 
 const RT: &str = "rt-mutex";
@@ -86,7 +93,7 @@ const fn client(
 }
 
 /// All of them.
-pub(super) const CLIENTS: [ObjectClient; 40] = [
+pub(super) const CLIENTS: [ObjectClient; 58] = [
     client("condvar", "notified", 2, waiting::one_is_notified::<Checked>),
     client("condvar", "all-notified", 3, waiting::all_are_notified::<Checked>),
     client("condvar", "times-out", 2, waiting::one_times_out::<Checked>),
@@ -127,4 +134,22 @@ pub(super) const CLIENTS: [ObjectClient; 40] = [
     client(WW, "wound-wait-in-front", 3, one_goes_in_front::<true, Checked>),
     client(WW, "wait-die-ring", 3, ring::<false, Checked>),
     client(WW, "wait-die-bystander", 3, two_and_one_alone::<false, Checked>),
+    client(WW, "wait-die-tries", 2, refusals::refused_then_tries),
+    client(WW, "wait-die-goes-without", 2, refusals::refused_goes_without),
+    client(WW, "wound-wait-times-out", 2, refusals::times_out_and_goes_on),
+    client(WW, "wound-wait-holds-nothing", 3, refusals::one_holds_nothing),
+    client("semaphore", "one-of-two-leaves", 3, one_of_two_leaves),
+    client("semaphore", "permits-at-once", 3, two_permits_at_once),
+    client("semaphore", "permit-tried", 2, one_permit_is_tried),
+    client("once", "panics-among-three", 3, once_panics_among_three),
+    client("barrier", "rounds-wrap", 2, rounds_wrap),
+    client("condvar", "guard-notified", 2, guard_is_notified),
+    client("condvar", "three-notifications", 3, three_notifications),
+    client("upgradable", "gated-tries", 2, gated::tries),
+    client("upgradable", "gated-times-out", 2, gated::times_out),
+    client("upgradable", "gated-gives-up", 2, gated::gives_up),
+    client("upgradable", "gated-reader-leaves", 3, gated::reader_leaves),
+    client("upgradable", "gated-writer-leaves", 3, gated::writer_leaves),
+    client("upgradable", "gated-downgrades", 3, gated::downgrades),
+    client("upgradable", "gated-freed", 2, gated::is_freed),
 ];

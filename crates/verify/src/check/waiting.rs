@@ -2,7 +2,8 @@
 //! [`workloads::client::waiting`] do not show.
 
 use checker::Checked;
-use locks::{Once, Semaphore, Spacing, Tas, WaitTable};
+use locks::api::Mutex;
+use locks::{Barrier, Condvar, Futex, Once, RawLock, Semaphore, Spacing, Tas, WaitTable};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Deadline, Home, Integer, Machine, Placed, PlainCell, Plan, Slept, Timeout, Word};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -43,6 +44,50 @@ pub(super) fn all_permits_but_those_taken() -> Result<(), String> {
     is(MOST, seats.permits())
 }
 
+/// One permit comes for two: one of them may give up, and brings the permit back if it does not.
+pub(super) fn one_of_two_leaves() -> Result<(), String> {
+    let seats = placed(Semaphore::<Checked>::new(0));
+    Checked::run(&Plan::threads(3), &|thread| match thread {
+        0 => {
+            if seats.acquire_or(soon()).is_ok() {
+                seats.release(1);
+            }
+        }
+        1 => seats.acquire(),
+        _ => seats.release(1),
+    });
+    is(0, seats.permits())
+}
+
+/// Two sleep until a third brings both permits at once.
+pub(super) fn two_permits_at_once() -> Result<(), String> {
+    let seats = placed(Semaphore::<Checked>::new(0));
+    Checked::run(&Plan::threads(3), &|thread| {
+        if thread < 2 {
+            seats.acquire();
+        } else {
+            seats.release(2);
+        }
+    });
+    is(0, seats.permits())
+}
+
+/// One permit for two that do not wait for it: at least one gets it, and not both at a time.
+pub(super) fn one_permit_is_tried() -> Result<(), String> {
+    let (seats, value, got) = (placed(Semaphore::<Checked>::new(1)), placed(Cell::ZERO), placed(U32::ZERO));
+    Checked::run(&Plan::threads(2), &|_| {
+        if seats.try_acquire() {
+            value.set(value.get() + 1);
+            got.fetch_add(1, Relaxed);
+            seats.release(1);
+        }
+    });
+    match got.load(Relaxed) {
+        0 => Err("there was a permit, and neither got it".to_owned()),
+        got => is(got, value.get()).and_then(|()| is(1, seats.permits())),
+    }
+}
+
 /// One asks whether it is done, and then uses it; the one that did it knows that it is.
 pub(super) fn once_is_completed() -> Result<(), String> {
     let (once, value) = (placed(Once::<Checked>::new()), placed(Cell::ZERO));
@@ -76,6 +121,82 @@ pub(super) fn once_panics_late() -> Result<(), String> {
         }
     });
     is(2, value.get())
+}
+
+/// The first panics, and two others sleep meanwhile, perhaps: one of them does it then, and the other one goes on as well.
+pub(super) fn once_panics_among_three() -> Result<(), String> {
+    struct OnPurpose;
+    let (once, value) = (placed(Once::<Checked>::new()), placed(Cell::ZERO));
+    Checked::run(&Plan::threads(3), &|thread| {
+        if thread != 0 {
+            return once.call_once(|| value.set(value.get() + 1));
+        }
+        let attempt = || once.call_once(|| resume_unwind(Box::new(OnPurpose)));
+        match catch_unwind(AssertUnwindSafe(attempt)) {
+            Err(why) if !why.is::<OnPurpose>() => resume_unwind(why),
+            _ => {}
+        }
+    });
+    is(1, value.get())
+}
+
+/// Two rounds of a barrier whose count of rounds wraps around in the first.
+pub(super) fn rounds_wrap() -> Result<(), String> {
+    let (barrier, values) = (placed(Barrier::<Checked>::new(2)), [placed(Cell::ZERO), placed(Cell::ZERO)]);
+    barrier.near_wrap();
+    let leaders = placed(U32::ZERO);
+    Checked::run(&Plan::threads(2), &|thread| {
+        values[thread].set(1);
+        leaders.fetch_add(u32::from(barrier.wait()), Relaxed);
+        assert_eq!(values[1 - thread].get(), 1);
+        leaders.fetch_add(u32::from(barrier.wait()), Relaxed);
+    });
+    is(2, leaders.load(Relaxed))
+}
+
+/// As `one_is_notified`, by a guard.
+pub(super) fn guard_is_notified() -> Result<(), String> {
+    let (value, more) =
+        (placed(Mutex::<Cell, Futex<Checked>, Checked>::new(Cell::ZERO)), placed(Condvar::<Checked>::new()));
+    Checked::run(&Plan::threads(2), &|thread| {
+        if thread == 0 {
+            let mut value = value.lock();
+            while value.get() == 0 {
+                more.wait(&mut value);
+            }
+        } else {
+            value.lock().set(1);
+            more.notify_one();
+        }
+    });
+    is(1, value.lock().get())?;
+    if more.notify_all() { Err("a waiter that has gone is still counted".to_owned()) } else { Ok(()) }
+}
+
+/// Two notify one that waits for three changes, so that one of them does so twice.
+pub(super) fn three_notifications() -> Result<(), String> {
+    let (lock, value, more) =
+        (placed(Tas::<Checked>::NEW), placed(Cell::ZERO), placed(Condvar::<Checked>::new()));
+    Checked::run(&Plan::threads(3), &|thread| {
+        if thread == 0 {
+            lock.acquire();
+            while value.get() < 3 {
+                // SAFETY: acquired above.
+                unsafe { more.wait_raw(&*lock, Timeout::NONE) }.expect("there is no timeout");
+            }
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+        }
+        for _ in 0..thread {
+            lock.acquire();
+            value.set(value.get() + 1);
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+            more.notify_one();
+        }
+    });
+    is(3, value.get())?;
+    if more.notify_all() { Err("a waiter that has gone is still counted".to_owned()) } else { Ok(()) }
 }
 
 fn table() -> Table {
@@ -151,6 +272,11 @@ mod tests {
         for (name, client) in [
             ("no permit", no_permit_comes as fn() -> Result<(), String>),
             ("all permits", all_permits_but_those_taken),
+            ("one of two leaves", one_of_two_leaves),
+            ("two at once", two_permits_at_once),
+            ("one permit is tried", one_permit_is_tried),
+            ("rounds wrap", rounds_wrap),
+            ("guard", guard_is_notified),
             ("completed", once_is_completed),
             ("panics late", once_panics_late),
             ("no wake-up", no_wake_up_comes),

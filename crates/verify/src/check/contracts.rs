@@ -1,0 +1,185 @@
+//! Clients that hold a lock to one sentence of its contract each.
+
+use super::clients::nodes_are_back;
+use checker::Checked;
+use locks::catalogue::{self, Lock, Visitor};
+use locks::{DowngradeLock, LockRef, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use machine::{Deadline, Home, LINE_BYTES, Machine, Node, Placed, PlainCell, Plan, Timeout};
+use workloads::client::{Shape, Wrong};
+
+type Cell = <Checked as Machine>::Cell<u32>;
+
+fn placed<T: Sync>(value: T) -> Placed<T, Checked> {
+    Placed::new(value, Home::FirstTouch)
+}
+
+/// The sentence.
+#[derive(Clone, Copy)]
+pub(super) enum Contract {
+    /// A released lock is not touched any more.
+    Freed,
+    /// A lock that is dropped frees its queue nodes.
+    Dropped,
+    /// A holder knows which side it is on.
+    AskedSide,
+    /// A thread that holds the lock does not get it by a try.
+    TriedAgain,
+}
+
+/// Runs the client with a lock of the catalogue.
+pub(super) fn hold(contract: Contract, lock: &Lock, shape: Shape) -> Result<(), String> {
+    let known = catalogue::visit::<Checked, _>(lock.name, Holds(contract, shape));
+    known.flatten().unwrap_or_else(|| Err(format!("{} has no such client", lock.name)))
+}
+
+struct Holds(Contract, Shape);
+
+impl Visitor<Checked> for Holds {
+    type Output = Option<Result<(), String>>;
+
+    fn tried<L: TryLock<Checked>>(self, _: &Lock) -> Self::Output {
+        match self.0 {
+            Contract::Freed => Some(freed::<L>(self.1)),
+            Contract::TriedAgain => Some(tried_again::<L>(self.1)),
+            Contract::Dropped | Contract::AskedSide => None,
+        }
+    }
+
+    fn timed<L: TimedLock<Checked>>(self, lock: &Lock) -> Self::Output {
+        match self.0 {
+            Contract::Dropped => Some(dropped::<L>(self.1)),
+            _ => self.tried::<L>(lock),
+        }
+    }
+
+    fn shared<L: DowngradeLock<Checked> + TryLock<Checked>>(self, lock: &Lock) -> Self::Output {
+        match self.0 {
+            Contract::AskedSide => Some(asked_side::<L>(self.1)),
+            _ => self.tried::<L>(lock),
+        }
+    }
+
+    fn timed_shared<L: TimedRwLock<Checked> + DowngradeLock<Checked>>(self, lock: &Lock) -> Self::Output {
+        match self.0 {
+            Contract::Dropped => Some(dropped::<L>(self.1)),
+            _ => self.shared::<L>(lock),
+        }
+    }
+}
+
+/// A lock in memory that is freed as queue nodes are, so that an access that comes afterwards is found.
+#[repr(transparent)]
+pub(super) struct Freeable<L>(pub(super) L);
+
+// SAFETY: its users see to its size; a free lock is of zero bits, and the words and cells of a lock that was freed are valid.
+unsafe impl<L: RawLock<Checked>> Node<Checked> for Freeable<L> {}
+
+/// The threads count under the lock, and the one that counts to the end frees the lock after its own release. So no other thread
+/// may touch it then: each was in before, and has released it.
+fn freed<L: RawLock<Checked>>(shape: Shape) -> Result<(), String> {
+    assert!(size_of::<L>() <= LINE_BYTES, "a lock that is freed fits into a line");
+    let (lock, count) = (Checked::allocate_node::<Freeable<L>>().node, placed(Cell::ZERO));
+    let all = shape.threads as u32 * shape.acquisitions;
+    Checked::run(&Plan::threads(shape.threads), &|_| {
+        for _ in 0..shape.acquisitions {
+            lock.0.acquire();
+            let counted = count.get() + 1;
+            count.set(counted);
+            // SAFETY: acquired above.
+            unsafe { lock.0.release() };
+            if counted == all {
+                // SAFETY: all threads have released it, and none comes again.
+                unsafe { Checked::free_node(lock) };
+            }
+        }
+    });
+    if count.get() == all { Ok(()) } else { Err(format!("{} sections were counted of {all}", count.get())) }
+}
+
+/// A holder, and others that may give up. Then the lock is dropped, and no thread has acquired it since.
+fn dropped<L: TimedLock<Checked>>(shape: Shape) -> Result<(), String> {
+    let lock = placed(L::NEW);
+    Checked::run(&Plan::threads(shape.threads), &|thread| {
+        for _ in 0..shape.acquisitions {
+            let soon = Timeout::at(Deadline::after_ns::<Checked>(1_000));
+            let timeout = if thread == 0 { Timeout::NONE } else { soon };
+            if lock.acquire_or(timeout).is_ok() {
+                // SAFETY: acquired above.
+                unsafe { lock.release() };
+            }
+        }
+    });
+    drop(lock);
+    nodes_are_back()
+}
+
+/// The first thread writes, the others read, and each asks which side it is on while it holds the lock.
+fn asked_side<L: RawRwLock<Checked>>(shape: Shape) -> Result<(), String> {
+    let lock = placed(L::NEW);
+    Checked::run(&Plan::threads(shape.threads), &|thread| {
+        for _ in 0..shape.acquisitions {
+            if thread == 0 {
+                lock.acquire();
+                assert!(lock.is_exclusive(), "a writer is told that no thread has the lock exclusively");
+                // SAFETY: acquired above.
+                unsafe { lock.release() };
+            } else {
+                lock.acquire_shared(false);
+                assert!(!lock.is_exclusive(), "a reader is told that a thread has the lock exclusively");
+                // SAFETY: acquired above.
+                unsafe { lock.release_shared() };
+            }
+        }
+    });
+    lock.acquire(); // as a writer, who leaves nothing of sleeping readers
+    // SAFETY: acquired above.
+    unsafe { lock.release() };
+    if lock.is_idle() { Ok(()) } else { Err(Wrong::NotIdle.to_string()) }
+}
+
+/// Each holder tries the lock, which may be elided: the try fails. It is looked at only afterwards, since a section that is a
+/// transaction may be undone.
+fn tried_again<L: TryLock<Checked>>(shape: Shape) -> Result<(), String> {
+    let (lock, got) = (placed(L::NEW), placed(Cell::ZERO));
+    Checked::run(&Plan::threads(shape.threads), &|_| {
+        for _ in 0..shape.acquisitions {
+            lock.acquire();
+            let got_again = lock.try_acquire();
+            got.set(got.get() + u32::from(got_again));
+            if got_again {
+                // SAFETY: acquired above.
+                unsafe { lock.release() };
+            }
+            // SAFETY: acquired above.
+            unsafe { lock.release() };
+        }
+    });
+    match got.get() {
+        0 => Ok(()),
+        times => Err(format!("a thread that held the lock got it by a try, {times} times")),
+    }
+}
+
+/// The first thread takes one more reference and drops it, the others hold the lock, under which the count does not change.
+pub(super) fn held_count(shape: Shape) -> Result<(), String> {
+    let entry = placed(LockRef::<Checked>::NEW);
+    entry.get();
+    Checked::run(&Plan::threads(shape.threads), &|thread| {
+        for _ in 0..shape.acquisitions {
+            if thread == 0 {
+                entry.get();
+                assert!(entry.put_not_last(), "one of two references was the last");
+                continue;
+            }
+            entry.acquire();
+            let count = entry.count();
+            assert_eq!(entry.count(), count, "the count changed while the lock was held");
+            // SAFETY: acquired above.
+            unsafe { entry.release() };
+        }
+    });
+    match (entry.count(), entry.is_idle()) {
+        (1, true) => Ok(()),
+        (count, _) => Err(format!("{count} references are left, and one was to be")),
+    }
+}

@@ -32,7 +32,7 @@ use verify::check::{CheckedLock, Options, page, verification};
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The lock, as `contend locks` lists it, or what is no lock there: rt-mutex, ww-mutex, condvar, semaphore, barrier,
-    /// once, wait-table
+    /// once, wait-table, upgradable
     #[arg(value_name = "LOCK", required_unless_present_any = ["all", "list"], conflicts_with_all = ["all", "list"], value_parser = lock_names())]
     lock: Option<&'static Lock>,
 

@@ -99,14 +99,18 @@ unsafe impl<M: Machine> RawLock<M> for ClhTimed<M> {
 }
 
 impl<M: Machine> Drop for ClhTimed<M> {
-    /// Frees the node of a holder that released the lock just before its last waiter left.
+    /// Frees the node of a holder that released the lock just before its last waiters left, and theirs.
     fn drop(&mut self) {
         // The thread that drops the lock has seen all that was done with it.
+        let mut last = self.tail.load(Relaxed);
         // SAFETY: null or a pool's node, which lives for ever.
-        let Some(node) = (unsafe { self.tail.load(Relaxed).as_ref() }) else { return };
-        // The node of a lock that was never released belongs to its holder.
-        if node.state.load(Relaxed) == RELEASED {
-            // SAFETY: its owner has released it, and no thread comes behind it any more.
+        while let Some(node) = unsafe { last.as_ref() } {
+            last = match node.state.load(Relaxed) {
+                RELEASED => null_mut(),
+                ABANDONED => node.predecessor.load(Relaxed),
+                _ => return, // that of a lock that was never released: its holder's
+            };
+            // SAFETY: its owner has released or left it, and no thread comes behind it any more.
             unsafe { M::free_node(node) };
         }
     }

@@ -123,7 +123,8 @@ impl<M: Machine> Queued<'_, M> {
             // Another thread has our link: the predecessor, which grants or leaves; or a thread that was between us
             // and has still to join us to the predecessor.
             let joined = (&before.next, Relaxed, |next: *mut OsqNode<M>| next == self.own());
-            let moved = (&self.node.before, Relaxed, |now| now != name | LEAVING);
+            // [3] from who had the link, so that our write comes after its own there
+            let moved = (&self.node.before, Acquire, |now| now != name | LEAVING);
             if let Which::First(_) = M::spin_until_any(moved, joined) {
                 before.next.store(self.own(), Release); // [5] to the predecessor: it may free its node
                 return false;

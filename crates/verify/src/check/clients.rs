@@ -121,7 +121,7 @@ impl Client {
                 lock.name == "lockref"
             }
             Self::Freed => !lock.is_elided() && lock.bytes <= LINE_BYTES,
-            Self::Dropped => lock.name == "clh-timed",
+            Self::Dropped => matches!(lock.name, "clh-timed" | "osq"),
             Self::AskedSide => lock.shared && !lock.is_elided(),
             Self::TriedAgain => lock.is_elided(),
         }

@@ -520,8 +520,10 @@ fn sizes(client: Client, model: Model, options: &Options) -> Vec<(usize, u32)> {
         (Client::Of(ClientKind::Exclusive), Model::Ra) => vec![(3, 1), (2, 2)],
         (Client::Of(ClientKind::Exclusive), _) => vec![(3, 2)],
         (Client::Of(ClientKind::Nested), _) => vec![(2, 2)],
-        // What one holder is told or gets, what one release touches, and what one waiter leaves behind.
-        (Client::AskedSide | Client::Freed | Client::Dropped | Client::TriedAgain, _) => vec![(2, 1)],
+        // What one holder is told or gets, and what one release touches.
+        (Client::AskedSide | Client::Freed | Client::TriedAgain, _) => vec![(2, 1)],
+        // What two waiters leave behind.
+        (Client::Dropped, _) => vec![(3, 1)],
         // A holder that comes back twice, and a waiter that has slept meanwhile.
         (Client::Of(ClientKind::Promised | ClientKind::PromisedShared), _) => vec![(2, 2)],
         // Two writers, so that one of them is woken in the place of a reader.

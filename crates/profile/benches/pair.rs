@@ -59,9 +59,6 @@ impl Host for Bare {
     fn name(&self, _tid: u32) -> [u8; 16] {
         [0; 16]
     }
-    fn own_name(&self) -> [u8; 16] {
-        [0; 16]
-    }
     fn schedule(&self, _tid: u32) -> Option<(u64, u64)> {
         None
     }

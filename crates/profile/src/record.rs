@@ -163,8 +163,6 @@ pub trait Host: Grow {
     fn is_first(&self, tid: u32) -> bool;
     /// The name of a thread of this process.
     fn name(&self, tid: u32) -> [u8; 16];
-    /// The calling thread's name, by a call that costs the kernel nothing when the thread ends.
-    fn own_name(&self) -> [u8; 16];
     /// Time on a core and time on a run queue of a thread of this process, ns; `None` if it cannot be told.
     fn schedule(&self, tid: u32) -> Option<(u64, u64)>;
     /// Whether a thread of this process has ended for good.
@@ -744,7 +742,6 @@ impl<H: Host> Recorder<H> {
         {
             if is_new {
                 place_of(pair.callers(), caller); // not new: the pair was made with its stack
-                t.thread().into_iter().for_each(|thread| thread.note_name(self.host.own_name()));
             } else {
                 self.called_from(t, pair, caller);
             }

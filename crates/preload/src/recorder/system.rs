@@ -382,14 +382,6 @@ impl Host for Linux {
         name
     }
 
-    fn own_name(&self) -> [u8; 16] {
-        let (saved, mut name) = (Errno::save(), [0u8; 16]);
-        // SAFETY: as many bytes as the kernel writes.
-        unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-        saved.restore();
-        name
-    }
-
     #[inline(never)]
     fn schedule(&self, tid: u32) -> Option<(u64, u64)> {
         let saved = Errno::save();

@@ -62,7 +62,7 @@ pub(super) struct ThreadPart {
 
 /// A thread that lives for less, on a core before its first acquisition or after it in all, is not looked at in `/proc`: the kernel
 /// takes several milliseconds longer to end a thread that was, so that a program of many short threads took a hundred times as
-/// long. Its time on a core is known without; its time on a run queue is not.
+/// long. Its time on a core is known without; its name and its time on a run queue are not.
 const LOOKED_AT_NS: u64 = 50_000_000;
 
 /// Lines of a thread's first table, which lies in the same page as its slot.
@@ -175,15 +175,6 @@ impl Default for PerThread {
     }
 }
 
-impl Thread {
-    /// Keeps the name that the thread has now.
-    pub(super) fn note_name(&self, name: [u8; 16]) {
-        let half = |i: usize| u64::from_le_bytes(core::array::from_fn(|k| name[i * 8 + k]));
-        self.name_0.store(half(0), Relaxed);
-        self.name_1.store(half(1), Relaxed);
-    }
-}
-
 /// What a thread that is gone held, and when it released, is nothing of the next one that uses the pair.
 fn end_hold(pair: &Pair) {
     pair.hold_started.store(0, Relaxed);
@@ -214,7 +205,6 @@ impl<H: Host> Recorder<H> {
         slot_ref.tid.store(tid, Relaxed);
         thread.tid.store(u64::from(tid), Relaxed);
         thread.started_ns.store(self.host.monotonic_ns(), Relaxed);
-        thread.note_name(self.host.own_name());
         // What it ran before its first acquisition does not count; the end is added when it comes.
         let running = self.host.running_ns();
         let (running, queued) = if running >= LOOKED_AT_NS || self.host.is_first(tid) {
@@ -373,7 +363,10 @@ impl<H: Host> Recorder<H> {
     /// What is told of a thread in `/proc`: its time on a core and on a run queue. Its name is noted.
     #[inline(never)]
     fn look_at(&self, thread: &Thread, tid: u32) -> (u64, u64) {
-        thread.note_name(self.host.name(tid));
+        let name = self.host.name(tid);
+        let half = |i: usize| u64::from_le_bytes(core::array::from_fn(|k| name[i * 8 + k]));
+        thread.name_0.store(half(0), Relaxed);
+        thread.name_1.store(half(1), Relaxed);
         self.host.schedule(tid).unwrap_or((0, 0))
     }
 
@@ -387,9 +380,6 @@ impl<H: Host> Recorder<H> {
         }
         let age = now.saturating_sub(thread.started_ns.load(Relaxed));
         // One that had run for long before its first acquisition was looked at then: so is its end.
-        if own {
-            thread.note_name(self.host.own_name());
-        }
         let ran = if own && age < LOOKED_AT_NS && !self.host.is_first(tid) {
             Some(self.host.running_ns()).filter(|&ran| ran < LOOKED_AT_NS)
         } else {

@@ -103,9 +103,6 @@ impl Host for Fake {
         LOOKS.set(LOOKS.get() + 1);
         *b"worker\0\0\0\0\0\0\0\0\0\0"
     }
-    fn own_name(&self) -> [u8; 16] {
-        *b"worker\0\0\0\0\0\0\0\0\0\0"
-    }
     fn schedule(&self, _tid: u32) -> Option<(u64, u64)> {
         Some((NOW.get() / 2, NOW.get() / 10))
     }

@@ -326,8 +326,9 @@ fn the_first_lock_of_a_variable_is_no_name_for_all() {
             .iter()
             .filter_map(|lock| lock["name"].as_str())
             .collect();
-        let expected = names.map(|name| name.rsplit_once(' ').expect("a name").0);
-        assert_eq!(compared, BTreeSet::from(expected), "striped locks are one row");
+        let named = BTreeSet::from(names.map(|name| name.rsplit_once(' ').expect("a name").0));
+        assert!(compared.is_subset(&named), "striped locks are one row: {compared:?}");
+        assert!(compared.iter().any(|name| name.starts_with("shards")), "{compared:?}");
     }
 }
 

@@ -151,21 +151,24 @@ impl<H: Host> Recorder<H> {
         if !self.enabled() {
             return;
         }
-        let keep_stack = || {
+        let started = H::stamp();
+        self.host.with_signals_blocked(|| {
             let mut frames = [0; FRAMES];
             let depth = if self.has_space_for_locks() { self.host.stack(&mut frames).min(FRAMES) } else { 0 };
             let stack = self.stacks.keep(&self.host, &frames[..depth]);
             trace.place.store(0, Relaxed);
             trace.released.store(stack, Relaxed);
-        };
-        self.host.with_signals_blocked(|| self.at_own_cost(keep_stack));
+        });
+        self.count_own_cost(started);
     }
 
     /// Notes a stack with which the calling thread, who holds it, has acquired a lock that nothing initialised, if it is a new one.
     #[cold]
     #[inline(never)]
     pub(super) fn record_site(&self, t: &PerThread, number: u32) {
-        self.without_reentry(t, || self.at_own_cost(|| self.add_site(number)));
+        let started = H::stamp();
+        self.without_reentry(t, || self.add_site(number));
+        self.count_own_cost(started);
     }
 
     /// Whether another lock, or another stack of one, would get a record.

@@ -34,8 +34,10 @@ impl<H: Host> Recorder<H> {
         if let Some(pair) = t.find(key_of(trace.lock(), mode)) {
             return Some(pair);
         }
-        let make = || self.at_own_cost(|| self.make_pair(t, trace, kind, mode, address));
-        let pair = self.without_reentry(t, make).flatten()?;
+        let started = H::stamp();
+        let pair = self.without_reentry(t, || self.make_pair(t, trace, kind, mode, address)).flatten();
+        self.count_own_cost(started);
+        let pair = pair?;
         // SAFETY: pairs lie in the mapping, which stays.
         Some(unsafe { &*pair.as_ptr() })
     }

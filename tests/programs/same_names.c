@@ -24,6 +24,7 @@ __attribute__((noinline)) static void another(void) {
 }
 
 int main(void) {
+    watch();
     take(&lock);
     one();
     another();

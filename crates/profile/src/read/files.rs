@@ -79,7 +79,8 @@ mod tests {
     fn a_file_that_was_deleted_while_a_process_runs_it_is_opened() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().canonicalize().unwrap().join("sleeper");
-        std::fs::copy("/bin/sleep", &path).unwrap();
+        // By another process: a child of another test, forked meanwhile, would keep the file open for writing.
+        assert!(std::process::Command::new("cp").arg("/bin/sleep").arg(&path).status().unwrap().success());
         let mut child = std::process::Command::new(&path).arg("1000").spawn().unwrap();
         let seen_whole = open_of_process(child.id(), &path).is_some();
         std::fs::remove_file(&path).unwrap();

@@ -19,12 +19,16 @@ Client = Literal[
     "meeting-left", "full", "downgraded", "downgraded-meeting", "upgraded", "tried-upgrade", "timed-upgrade", "nested",
     "many", "passed-on", "wrapping", "effects", "promised", "promised-shared", "alone", "dies", "nameless",
     "nameless-holder", "nameless-leaver", "preferred-meeting", "parked", "references", "dying", "not-last",
-    "many-references", "notified", "all-notified", "times-out", "is-freed", "one-permit", "permits-come",
-    "permit-or-not", "nothing-then-permit", "rounds", "pairs", "three", "room-for-one", "no-permit", "all-permits",
-    "once", "panics", "panics-late", "completed", "woken", "one-by-one", "two-words", "three-wait", "woken-or-not",
-    "not-woken", "waits-twice", "waits-again", "grows", "grows-twice", "wait-die-same-order", "wound-wait-same-order",
-    "wait-die-younger", "wait-die-opposite", "wound-wait-opposite", "wait-die-alone", "wait-die-set", "wound-wait-set",
-    "wound-wait-gives-up", "wound-wait-in-front", "wait-die-ring", "wait-die-bystander",
+    "many-references", "held-count", "freed", "dropped", "asked-side", "tried-again", "notified", "all-notified",
+    "times-out", "is-freed", "one-permit", "permits-come", "permit-or-not", "nothing-then-permit", "rounds", "pairs",
+    "three", "room-for-one", "no-permit", "all-permits", "once", "panics", "panics-late", "completed", "woken",
+    "one-by-one", "two-words", "three-wait", "woken-or-not", "not-woken", "waits-twice", "waits-again", "grows",
+    "grows-twice", "wait-die-same-order", "wound-wait-same-order", "wait-die-younger", "wait-die-opposite",
+    "wound-wait-opposite", "wait-die-alone", "wait-die-set", "wound-wait-set", "wound-wait-gives-up",
+    "wound-wait-in-front", "wait-die-ring", "wait-die-bystander", "wait-die-tries", "wait-die-goes-without",
+    "wound-wait-times-out", "wound-wait-holds-nothing", "one-of-two-leaves", "permits-at-once", "permit-tried",
+    "panics-among-three", "rounds-wrap", "guard-notified", "three-notifications", "gated-tries", "gated-times-out",
+    "gated-gives-up", "gated-reader-leaves", "gated-writer-leaves", "gated-downgrades", "gated-freed",
 ]
 Engine = Literal["simulated", "chain"]
 Variant = Literal["waiters", "contenders", "formula", "formula-balanced", "growing"]

@@ -241,6 +241,9 @@ fn preface(all: &[Validated], two: bool) -> String {
     let failed: Vec<_> = all.iter().filter(|one| one.failed.is_some()).map(|one| &*one.program).collect();
     let not =
         if failed.is_empty() { String::new() } else { format!(" Not validated: {}.", failed.join(", ")) };
+    if runs == 0 {
+        return format!("Nothing was measured.{not}");
+    }
     format!(
         "Each program was profiled on {}, and measured on {} with {runs} runs of every lock and number of threads, interleaved.{not}",
         if two { "one thread and on two" } else { "one thread" },

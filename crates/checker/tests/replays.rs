@@ -57,11 +57,12 @@ impl Client {
     }
 }
 
-/// The locks of the ordinary tests, which stand for their kinds. `tests/all` sets CONTEND_TESTS=all, and every lock has its turn.
+/// The locks of the ordinary tests, which stand for their kinds. `tests/all` sets CONTEND_TESTS=all, and every lock has its turn, in a
+/// release build.
 const FEW: [&str; 5] = ["ticket", "mcs", "anderson", "rw", "adaptive"];
 
 fn all_locks() -> bool {
-    std::env::var_os("CONTEND_TESTS").is_some_and(|tests| tests == "all")
+    !cfg!(debug_assertions) && std::env::var_os("CONTEND_TESTS").is_some_and(|tests| tests == "all")
 }
 
 /// Clients of the locks, small enough that all of their weakened orderings can be tried.

@@ -125,12 +125,10 @@ pub fn short(value: f64) -> String {
 
 /// A duration in ns with a fitting unit: `12.3 ns`, `4.56 µs`, `7.89 ms`, `2.50 s`.
 pub fn time(ns: f64) -> String {
-    let (unit, name) = match ns {
-        ns if ns >= 1e9 => (1e9, "s"),
-        ns if ns >= 1e6 => (1e6, "ms"),
-        ns if ns >= 1e3 => (1e3, "µs"),
-        _ => (1.0, "ns"),
-    };
+    /// What is shown as 1,000 of a unit is 1 of the next.
+    const ROUNDS_UP: f64 = 0.9995;
+    let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+    let (unit, name) = units.into_iter().find(|&(unit, _)| ns >= ROUNDS_UP * unit).unwrap_or((1.0, "ns"));
     format!("{} {name}", short(ns / unit))
 }
 
@@ -177,8 +175,8 @@ mod tests {
     #[test]
     fn times_have_a_fitting_unit() {
         assert_eq!(
-            [0.0, 12.3, 4_560.0, 7.89e6, 2.5e9].map(time),
-            ["0 ns", "12.3 ns", "4.56 µs", "7.89 ms", "2.50 s"]
+            [0.0, 12.3, 999.7, 4_560.0, 7.89e6, 999.4e6, 999.7e6, 2.5e9].map(time),
+            ["0 ns", "12.3 ns", "1.00 µs", "4.56 µs", "7.89 ms", "999 ms", "1.00 s", "2.50 s"]
         );
     }
 

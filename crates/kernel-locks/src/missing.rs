@@ -10,12 +10,12 @@ pub enum Missing {
     #[error("there is no tracefs at {}: mount -t tracefs tracefs {}", .0.display(), .0.display())]
     Tracefs(PathBuf),
     /// The file system is there for others.
-    #[error("{} cannot be read ({source}): tracefs is root's unless it is mounted with another gid= and mode=", path.display())]
+    #[error("{} cannot be read ({error}): tracefs is root's unless it is mounted with another gid= and mode=", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
-        source: io::Error,
+        /// What the system says; no source of this error, whose message has it.
+        error: io::Error,
     },
     /// The kernel is too old, or was built without the tracepoint.
     #[error("this kernel has no tracepoint {0}, which {since}", since = since(.0))]
@@ -30,13 +30,13 @@ pub enum Missing {
     },
     /// The rights are missing.
     #[error(
-        "perf_event_open refuses tracepoints ({source}): it wants the capability CAP_PERFMON (root has it), or \
+        "perf_event_open refuses tracepoints ({error}): it wants the capability CAP_PERFMON (root has it), or \
          kernel.perf_event_paranoid below 0{}",
         paranoid.map_or(String::new(), |now| format!(", which is {now} here: sysctl kernel.perf_event_paranoid=-1"))
     )]
     Rights {
-        /// What the system says.
-        source: io::Error,
+        /// What the system says; no source of this error, whose message has it.
+        error: io::Error,
         /// The value of `kernel.perf_event_paranoid`, if it can be read.
         paranoid: Option<i32>,
     },
@@ -65,13 +65,13 @@ pub enum Missing {
     KernelThread(u32),
     /// The process runs with the rights of another user.
     #[error(
-        "process {pid} cannot be watched ({source}): it is another user's, or has more rights than you: attach as its user, or as root"
+        "process {pid} cannot be watched ({error}): it is another user's, or has more rights than you: attach as its user, or as root"
     )]
     Foreign {
         /// The process.
         pid: u32,
-        /// What the system says.
-        source: io::Error,
+        /// What the system says; no source of this error, whose message has it.
+        error: io::Error,
     },
     /// Events are open files, and there may not be so many.
     #[error(
@@ -105,13 +105,13 @@ impl Missing {
     }
 
     /// What a refused perf_event_open means.
-    pub fn by(source: io::Error) -> Self {
-        match source.raw_os_error() {
+    pub fn by(error: io::Error) -> Self {
+        match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
                 let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
-                Self::Rights { source, paranoid: paranoid.and_then(|text| text.trim().parse().ok()) }
+                Self::Rights { error, paranoid: paranoid.and_then(|text| text.trim().parse().ok()) }
             }
-            _ => Self::Events(source),
+            _ => Self::Events(error),
         }
     }
 }

@@ -34,7 +34,7 @@ impl Tracefs {
         let text = std::fs::read_to_string(&path).map_err(|source| match source.kind() {
             io::ErrorKind::NotFound if self.0.join("events").exists() => Missing::Tracepoint(name),
             io::ErrorKind::NotFound => Missing::Tracefs(self.0.clone()),
-            _ => Missing::Unreadable { path: path.clone(), source },
+            _ => Missing::Unreadable { path: path.clone(), error: source },
         })?;
         match Tracepoint::parse(&text) {
             Ok(tracepoint) => Ok(Described { tracepoint, path }),

@@ -398,16 +398,20 @@ impl<'r> Counted<'r> {
         }
         match object {
             Object::Thread => self.section.count_join(wait.tid, wait.duration_ns()),
-            Object::Memory { kind, address, shared } => self.section.count(&AttachedWait {
-                tid: wait.tid,
-                kind,
-                address,
-                shared,
-                begun_ns: wait.begun_ns,
-                duration_ns: wait.duration_ns(),
-                timed_out: wait.timed_out(),
-                frames: self.modules.callers(&addresses),
-            }),
+            Object::Memory { kind, address, shared } => {
+                let frames = self.modules.callers(&addresses);
+                self.section.count(&AttachedWait {
+                    tid: wait.tid,
+                    kind,
+                    address,
+                    shared,
+                    begun_ns: wait.begun_ns,
+                    duration_ns: wait.duration_ns(),
+                    timed_out: wait.timed_out(),
+                    frames,
+                    caller: self.modules.caller(frames),
+                });
+            }
         }
     }
 
@@ -459,6 +463,7 @@ impl<'r> Counted<'r> {
                 duration_ns: 0,
                 timed_out: false,
                 frames: &[],
+                caller: 0,
             };
             if let Some(lock) = self.section.lock(&wait) {
                 self.section.note_holder(lock, holder);

@@ -47,7 +47,8 @@ use crate::format::{
 use callers::{CALLER, CALLER_SHIFT, Numbered};
 use locks::{REMEMBERED, Sites, Stacks};
 use long_holds::LongHolds;
-use pairs::{WARM, note, place_of, slot_of};
+pub(crate) use pairs::place_of;
+use pairs::{WARM, note, slot_of};
 use threads::ThreadPart;
 use timeline::Longest;
 

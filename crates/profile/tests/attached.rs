@@ -17,6 +17,7 @@ fn wait(tid: u32, kind: LockKind, address: u64, duration_ns: u64) -> AttachedWai
         duration_ns,
         timed_out: false,
         frames: &[0x7000, 0x8000],
+        caller: 0x8000,
     }
 }
 
@@ -51,7 +52,12 @@ fn waits_come_back_with_their_times_and_without_what_nobody_saw() {
             section.count(&wait(tid, MUTEX, 0x1000, ns));
         }
         section.count(&AttachedWait { timed_out: true, ..wait(11, MUTEX, 0x1000, 9_000) });
-        section.count(&AttachedWait { shared: true, frames: &[], ..wait(11, RWLOCK, 0x2000, 500) });
+        section.count(&AttachedWait {
+            shared: true,
+            frames: &[],
+            caller: 0,
+            ..wait(11, RWLOCK, 0x2000, 500)
+        });
         section.count(&wait(12, LockKind::Condition, 0x3000, 40_000));
         section.count_join(12, 70_000);
         let lock = section.lock(&wait(11, MUTEX, 0x1000, 0)).unwrap();
@@ -78,6 +84,9 @@ fn waits_come_back_with_their_times_and_without_what_nobody_saw() {
     );
     assert_eq!(usage.wait.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 3, "of both threads");
     assert_eq!((mutex.threads, mutex.calls.len()), (2, 2));
+    let waits =
+        |row: &LockRow| row.call_sites.iter().map(|site| (site.waits, site.waited_ns)).collect::<Vec<_>>();
+    assert_eq!(waits(mutex), [(3, 6_000.0)], "of both threads, and without the one that timed out");
     let holders: Vec<_> = mutex.holders.iter().map(|holder| (holder.tid, holder.looks)).collect();
     assert_eq!(holders, [(22, 2), (21, 1)]);
     assert_eq!(
@@ -86,6 +95,7 @@ fn waits_come_back_with_their_times_and_without_what_nobody_saw() {
     );
     let rwlock = row(&table, 0x2000, RWLOCK);
     assert_eq!((rwlock.shared.contended, rwlock.exclusive.contended, rwlock.calls.len()), (1, 0, 0));
+    assert_eq!(waits(rwlock), [], "its caller is not known");
     let condition = row(&table, 0x3000, LockKind::Condition);
     assert_eq!(
         (condition.exclusive.condition_waits, condition.condition_ns(), condition.waited_ns()),
@@ -130,6 +140,29 @@ fn the_smallest_stack_names_a_lock_whichever_comes_first() {
             "{order:?}"
         );
     }
+}
+
+/// By where they are in the program, as far as a thread remembers its callers.
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files to be shared")]
+fn waits_are_told_by_their_callers() {
+    let maps =
+        b"1000-9000 r-xp 00000000 08:01 1 /nowhere/one\n9000-a000 r-xp 00000000 08:01 2 /nowhere/two\n";
+    let table = table(|section| {
+        section.note_mappings(maps, &[]);
+        for (tid, caller, ns) in [(11, 0x2000, 1_000), (12, 0x9100, 5_000), (12, 0x2000, 3_000)] {
+            section.count(&AttachedWait { caller, ..wait(tid, MUTEX, 0x1000, ns) });
+        }
+        for caller in 0x3000..0x3100 {
+            section.count(&AttachedWait { caller, ..wait(13, RWLOCK, 0x2000, 100) });
+        }
+    });
+    let sites = &row(&table, 0x1000, MUTEX).call_sites;
+    let waits: Vec<_> = sites.iter().map(|site| (&*site.file, site.waits, site.waited_ns)).collect();
+    assert_eq!(waits, [("two", 1, 5_000.0), ("one", 2, 4_000.0)]);
+    let many = row(&table, 0x2000, RWLOCK);
+    let told: u64 = many.call_sites.iter().map(|site| site.waits).sum();
+    assert_eq!((many.exclusive.contended, told), (256, 8));
 }
 
 /// A full profile loses waits, counts them, and stays one that can be read.

@@ -128,6 +128,21 @@ fn a_damaged_block_says_where() {
     assert!(matches!(error, Error::Damaged { offset: 4096, .. }), "{error}");
 }
 
+/// As by `cat`, whether the first one ends with its last block or with the space that its file has grown to.
+#[test]
+fn a_profile_behind_another_is_not_passed_over() {
+    let first = sample();
+    let allocated = u64::from_le_bytes(first[24..32].try_into().unwrap()) as usize;
+    for end in [first.len(), allocated.min(first.len())] {
+        let error = table(&[&first[..end], &sample()[..]].concat()).unwrap_err();
+        assert!(matches!(error, Error::Damaged { offset, .. } if offset == end as u64), "{error}");
+        assert!(error.to_string().contains("name the files one after the other"), "{error}");
+    }
+    let mut grown = sample();
+    grown.resize(grown.len() + 8192, 0);
+    assert!(table(&grown).is_ok(), "space that nothing was written to");
+}
+
 #[test]
 fn an_unknown_record_is_skipped() {
     let file = File::new(1 << 20, 1);

@@ -4,6 +4,7 @@ use std::panic::Location as Site;
 
 use machine::{Deadline, Event as Note, Ordering};
 
+use super::Arrival;
 use super::progress::{Attempt, LONG_NS, MOST_OWN_ACCESSES, MOST_POLLS, PolledLoad, Reads};
 use super::session::Session;
 use crate::explorer::Access;
@@ -350,6 +351,34 @@ impl Session {
             let word = state.location(address);
             state.arena.queue_of(word)
         })
+    }
+
+    /// The location of those that have arrived, as bits.
+    fn arrivals(&self) -> LocationId {
+        self.with(|state| state.arena.queue_of(LocationId::MAX))
+    }
+
+    /// The running thread has arrived.
+    pub(super) fn arrive(&self, thread: usize, site: &'static Site<'static>) {
+        self.update_hidden(self.arrivals(), site, |arrived| arrived | 1 << thread);
+    }
+
+    /// The running thread begins to wait for another one, if there is one that runs.
+    pub(super) fn begins_to_wait(&self, how: Arrival, site: &'static Site<'static>) {
+        let arrives = self.with(|state| state.thread.filter(|_| state.arrival == Some(how)));
+        if let Some(thread) = arrives {
+            self.arrive(thread, site);
+        }
+    }
+
+    /// Waits until a thread has arrived. Executions in which it never does are left out.
+    pub(super) fn until_arrived(&self, thread: usize, site: &'static Site<'static>) {
+        let mut has_arrived = |arrived| arrived & 1 << thread != 0;
+        let (read, arrived) =
+            self.load_hidden(self.arrivals(), Ordering::Acquire, site, Some(&mut has_arrived));
+        if !has_arrived(arrived) {
+            self.wait(Reads::of(&[Some(read)]), true, "waits for a thread that never comes");
+        }
     }
 
     fn hidden(

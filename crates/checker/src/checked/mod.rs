@@ -17,6 +17,7 @@ mod threads;
 mod transactions;
 mod words;
 
+use std::panic::Location as Site;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
@@ -225,6 +226,42 @@ pub fn without_names(thread: usize) {
 /// Outside an exploration.
 pub fn on_dies(dies: usize) {
     session::session().with(|state| state.dies = dies.max(1));
+}
+
+/// When a thread has arrived at what it waits for, by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// When it first comes to where it waits for another value of a word, awake.
+    Spins,
+    /// When it first sleeps.
+    Sleeps,
+}
+
+/// For a client before its run: its threads arrive, so that [`until_arrived`] tells in which order they have queued up.
+///
+/// # Panics
+/// Outside an exploration.
+pub fn tell_arrivals(arrival: Arrival) {
+    session::session().with(|state| state.arrival = Some(arrival));
+}
+
+/// The calling thread has arrived, whatever it does next.
+///
+/// # Panics
+/// Outside an exploration, and outside its run.
+#[track_caller]
+pub fn arrive() {
+    let (session, site) = (session::session(), Site::caller());
+    session.arrive(session.thread().expect("a thread arrives while threads run"), site);
+}
+
+/// Waits until a thread has arrived. Executions in which it never does are left out, so that a client should be seen to have others.
+///
+/// # Panics
+/// Outside an exploration, and outside its run.
+#[track_caller]
+pub fn until_arrived(thread: usize) {
+    session::session().until_arrived(thread, Site::caller());
 }
 
 /// How often threads have woken sleepers, or tried to, for a client of one thread: others may be interrupted.

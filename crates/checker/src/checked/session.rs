@@ -16,7 +16,7 @@ use super::mutation::{Accessed, Change, Mutated, Mutation, Operation};
 use super::progress::{Attempt, PolledLoad, Time};
 use super::stacks::{STACK_BYTES, Snapshot, Suspended, wipe};
 use super::transactions::Transaction;
-use super::{Bound, Search};
+use super::{Arrival, Bound, Search};
 use crate::explorer::Explorer;
 use crate::graph::{EventId, LocationId};
 use crate::model::Model;
@@ -116,6 +116,8 @@ pub(super) struct State {
     pub(super) nameless: Option<usize>,
     /// On how many dies the threads run, by turns.
     pub(super) dies: usize,
+    /// What it is to arrive, if the client asks who has.
+    pub(super) arrival: Option<Arrival>,
     /// How often threads have woken, or tried to, since the client began. Means something while one thread runs alone.
     pub(super) wakes: usize,
     /// Accesses of the client's own thread since the client began.
@@ -189,6 +191,7 @@ impl State {
             limits: TimeLimits::default(),
             nameless: None,
             dies: 1,
+            arrival: None,
             wakes: 0,
             own_accesses: 0,
         }
@@ -365,7 +368,7 @@ impl Session {
                 state.arena.reset_main();
                 state.settled.fill(0);
                 (state.thread, state.nameless, state.dies, state.wakes) = (None, None, 1, 0);
-                state.own_accesses = 0;
+                (state.arrival, state.own_accesses) = (None, 0);
             });
             let wrong = match catch_unwind(AssertUnwindSafe(client)) {
                 Ok(Ok(())) => None,

@@ -10,6 +10,7 @@ use machine::{
     Slept, TakenNode, Timeout, Topology, Which, Word,
 };
 
+use super::Arrival;
 use super::arena::{NAMED_NODES, NodeType};
 use super::mutation::{Change, Operation};
 use super::progress::Reads;
@@ -260,6 +261,7 @@ unsafe impl Machine for Checked {
         let (session, site) = (session(), Site::caller());
         let (ordering, change) = session.mutated(Operation::Wait, ordering, site, is_address::<W::Value>());
         let (timeout, mut ready) = (with_mutated_timeout(session, timeout, site), wanted(change, &mut ready));
+        session.begins_to_wait(Arrival::Spins, site);
         let filter: Option<&mut dyn FnMut(u64) -> bool> =
             if has_timeout(timeout) { None } else { Some(&mut ready) };
         let (read, value) = session.load(address_of(word), ordering, site, filter);
@@ -283,6 +285,7 @@ unsafe impl Machine for Checked {
         let (second_ordering, change) =
             session.mutated(Operation::Wait, second_ordering, site, is_address::<B::Value>());
         let mut second_wanted = wanted(change, &mut second_ready);
+        session.begins_to_wait(Arrival::Spins, site);
         if address_of(first) == address_of(second)
             && first_ordering == second_ordering
             && !has_timeout(timeout)
@@ -320,6 +323,7 @@ unsafe impl Machine for Checked {
         let site = Site::caller();
         let change = session().change(Operation::Wait, site);
         let timeout = with_mutated_timeout(session(), timeout, site);
+        session().begins_to_wait(Arrival::Spins, site);
         loop {
             match session().attempt(|| Change::accepted(change, attempt(word), false, false)) {
                 Ok(()) => return Ok(()),
@@ -441,6 +445,7 @@ unsafe impl Machine for Checked {
         if !as_expected(value) {
             session.wait(Reads::of(&[read]), true, "does not sleep");
         }
+        session.begins_to_wait(Arrival::Sleeps, site);
         if has_timeout(timeout) && session.choose(2, site) == 1 {
             if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
                 let mut cancelled = |value| value != 0;

@@ -229,7 +229,7 @@ impl FutexWatch {
                 match self.open_thread(tid) {
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {} // it has ended
                     Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
-                        return Err(Missing::Foreign { pid: self.pid, source: error });
+                        return Err(Missing::Foreign { pid: self.pid, error });
                     }
                     opened => opened.map_err(Missing::by)?,
                 }

@@ -13,6 +13,7 @@ use object::{
     Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, ReadRef, SymbolKind,
 };
 use profile::read::{files, printable};
+use pthread::wrapper::is_wrapper;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -77,6 +78,8 @@ struct ModuleFile {
     segments: Vec<Segment>,
     /// Functions that wait, by their start.
     functions: Vec<(Range<u64>, Function)>,
+    /// Functions that only wrap locks, by their start.
+    wrappers: Vec<Range<u64>>,
     unwinding: Sections,
 }
 
@@ -171,6 +174,15 @@ impl Modules {
         let waits = |&address: &u64| self.function_at(address).is_some();
         let of_function = near.iter().rposition(waits).map_or(0, |last| last + 1);
         &addresses[of_c_library.max(of_function)..]
+    }
+
+    /// The first of these callers in a function that does more than wrap locks; the innermost where all do that; 0 if there are none.
+    pub(super) fn caller(&self, callers: &[u64]) -> u64 {
+        let wraps = |&&address: &&u64| {
+            let call = address.wrapping_sub(1);
+            self.mapped_at(call).is_some_and(|mapped| mapped.file.is_wrapper(call.wrapping_sub(mapped.bias)))
+        };
+        callers.iter().find(|address| !wraps(address)).or(callers.first()).copied().unwrap_or(0)
     }
 
     /// The function that waits, of those that are innermost.
@@ -308,23 +320,28 @@ impl ModuleFile {
             limits.tables -= section.size();
             Some((range, bytes))
         });
-        let mut functions: Vec<_> = file
-            .symbols()
-            .chain(file.dynamic_symbols())
-            .take_while(|_| !effort.is_over())
-            .filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0)
-            .filter_map(|symbol| {
-                let range = symbol.address()..symbol.address().checked_add(symbol.size())?;
-                Some((range, Function::of(symbol.name().ok()?)?))
-            })
-            .collect();
+        let symbols = file.symbols().chain(file.dynamic_symbols());
+        let of_code = symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
+        let (mut functions, mut wrappers) = (Vec::new(), Vec::new());
+        for symbol in of_code.take_while(|_| !effort.is_over()) {
+            let end = symbol.address().checked_add(symbol.size());
+            let (Some(end), Ok(name)) = (end, symbol.name()) else { continue };
+            let range = symbol.address()..end;
+            match Function::of(name) {
+                Some(function) => functions.push((range, function)),
+                None if is_wrapper(name.as_bytes()) => wrappers.push(range),
+                None => {}
+            }
+        }
         functions.sort_by_key(|(range, _)| range.start);
+        wrappers.sort_by_key(|range| range.start);
         Some(Self {
             is_c_library: is_c_library(path),
             is_go: section(".go.buildinfo").is_some(),
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
             segments: segments.collect(),
             functions,
+            wrappers,
             unwinding: Sections { text: section(".text").map(|(range, _)| range), eh_frame },
         })
     }
@@ -346,6 +363,11 @@ impl ModuleFile {
         let after = self.functions.partition_point(|(range, _)| range.start <= address);
         let (range, function) = self.functions[..after].last()?;
         range.contains(&address).then_some(*function)
+    }
+
+    fn is_wrapper(&self, address: u64) -> bool {
+        let after = self.wrappers.partition_point(|range| range.start <= address);
+        self.wrappers[..after].last().is_some_and(|range| range.contains(&address))
     }
 }
 

@@ -268,6 +268,10 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
     let mut page = vec![0; length.min(PAGE) as usize];
     source.read(0, &mut page).map_err(unreadable)?;
     let header = parse_header(path, &page, length)?;
+    if let Some(offset) = another_profile(source, &header, length).map_err(unreadable)? {
+        let what = "another profile begins here: name the files one after the other, and they are added up";
+        return Err(damaged(path, offset, what));
+    }
     let mut parser = Parser::new(path);
     let mut offset = PAGE;
     let end = header.allocated.min(length);
@@ -377,6 +381,20 @@ fn parse_header(path: &Path, bytes: &[u8], length: u64) -> Result<HeaderValues, 
         return Err(Error::Truncated { path: path.to_owned(), length, allocated: header.allocated });
     }
     Ok(header)
+}
+
+/// Where another profile was appended to this one, as by `cat`.
+fn another_profile(source: &impl Source, header: &HeaderValues, length: u64) -> io::Result<Option<u64>> {
+    let mut mark = [0; MAGIC.len()];
+    for end in [header.allocated, header.grown] {
+        if end >= PAGE && end.checked_add(PAGE).is_some_and(|after| after <= length) {
+            source.read(end, &mut mark)?;
+            if mark == MAGIC {
+                return Ok(Some(end));
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn damaged(path: &Path, offset: u64, what: impl Into<String>) -> Error {

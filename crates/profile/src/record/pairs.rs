@@ -256,7 +256,7 @@ impl<H: Host> Recorder<H> {
 }
 
 /// The place of a return address among those of a hashed list, from 1, and whether it is new there; 0 if the list is full.
-pub(super) fn place_of(callers: &[AtomicU64; CALLERS], caller: u64) -> (usize, bool) {
+pub(crate) fn place_of(callers: &[AtomicU64; CALLERS], caller: u64) -> (usize, bool) {
     for slot in (0..CALLERS).map(|probe| (slot_of(caller) + probe) % CALLERS) {
         match callers[slot].load(Relaxed) {
             0 => {

@@ -9,11 +9,11 @@ use crate::LockKind;
 use crate::arena::{Block, Need};
 use crate::clock::clock_ns;
 use crate::format::{
-    FRAMES, Histograms, Holder, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Thread, Type,
-    UNIT, head,
+    ByCaller, FRAMES, Histograms, Holder, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Thread,
+    Type, UNIT, head,
 };
 use crate::histogram::bucket;
-use crate::record::{Mode, add, key_of};
+use crate::record::{Mode, add, key_of, place_of};
 use rustix::time::ClockId;
 
 /// Bytes of a block of a thread's records, and of one of the locks'.
@@ -50,6 +50,8 @@ pub struct AttachedWait<'a> {
     pub timed_out: bool,
     /// Return addresses of the call that waited, innermost first.
     pub frames: &'a [u64],
+    /// The one of them in the function that took the lock, outside what only wraps locks; 0 if it is not known.
+    pub caller: u64,
 }
 
 /// Writes the section. The owner of this value is the only writer there.
@@ -82,7 +84,14 @@ struct ThreadOfSection<'r> {
     /// The position of the record in the file.
     position: u64,
     block: Block,
-    pairs: HashMap<u64, &'r Pair>,
+    pairs: HashMap<u64, PairOfSection<'r>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct PairOfSection<'r> {
+    record: &'r Pair,
+    /// From its first wait on whose caller is known.
+    by_caller: Option<&'r ByCaller>,
 }
 
 impl<'r> AttachedSection<'r> {
@@ -153,7 +162,7 @@ impl<'r> AttachedSection<'r> {
     fn try_count(&mut self, wait: &AttachedWait<'_>) -> Option<()> {
         let lock = self.lock(wait)?;
         let key = key_of(lock, if wait.shared { Mode::Shared } else { Mode::Exclusive });
-        let pair = self.pair(wait.tid, key)?;
+        let pair = self.pair(wait.tid, key)?.record;
         let ticks = self.recording.ticks_in(wait.duration_ns);
         if !wait.kind.is_lock() {
             add(&pair.condition_waits, 1);
@@ -164,12 +173,37 @@ impl<'r> AttachedSection<'r> {
         } else {
             add(&pair.contended, 1);
             add(&pair.wait_ticks, ticks);
+            self.count_by_caller(wait, key, ticks);
             // Without space for a distribution the wait is counted all the same.
             if let Some(histograms) = self.histograms(key, pair) {
                 add(&histograms.buckets[Quantity::Wait as usize][bucket(ticks)], 1);
             }
         }
         Some(())
+    }
+
+    /// Without space for it the wait is counted all the same.
+    fn count_by_caller(&mut self, wait: &AttachedWait<'_>, key: u64, ticks: u64) -> Option<()> {
+        let PairOfSection { record, by_caller } = *self.pair(wait.tid, key).filter(|_| wait.caller != 0)?;
+        let by_caller = match by_caller {
+            Some(known) => known,
+            None => self.new_by_caller(wait.tid, key, record)?,
+        };
+        let slot = place_of(record.callers(), wait.caller).0.checked_sub(1)?;
+        add(&by_caller.waits[slot], 1);
+        add(&by_caller.wait_ticks[slot], ticks);
+        Some(())
+    }
+
+    fn new_by_caller(&mut self, tid: u32, key: u64, pair: &'r Pair) -> Option<&'r ByCaller> {
+        let start = self.take(ByCaller::LENGTH)?;
+        // SAFETY: as in `new_lock`.
+        let by_caller = unsafe { &*start.cast::<ByCaller>() };
+        by_caller.pair.store(self.recording.arena.position_of(pair), Relaxed);
+        by_caller.head.store(head(Type::ByCaller, ByCaller::LENGTH), Ordering::Release);
+        pair.by_caller.store(self.recording.arena.position_of(by_caller), Relaxed);
+        self.pair(tid, key)?.by_caller = Some(by_caller);
+        Some(by_caller)
     }
 
     /// Counts a join that is over.
@@ -247,12 +281,18 @@ impl<'r> AttachedSection<'r> {
         self.process.clock_last_ns.store(now, Relaxed);
     }
 
-    fn pair(&mut self, tid: u32, key: u64) -> Option<&'r Pair> {
+    fn pair(&mut self, tid: u32, key: u64) -> Option<&mut PairOfSection<'r>> {
+        let thread = self.thread(tid)?;
+        if !thread.pairs.contains_key(&key) {
+            let record = self.new_pair(tid, key)?;
+            self.thread(tid)?.pairs.insert(key, PairOfSection { record, by_caller: None });
+        }
+        self.thread(tid)?.pairs.get_mut(&key)
+    }
+
+    fn new_pair(&mut self, tid: u32, key: u64) -> Option<&'r Pair> {
         let (recording, number) = (self.recording, self.number);
         let thread = self.thread(tid)?;
-        if let Some(pair) = thread.pairs.get(&key) {
-            return Some(pair);
-        }
         let start = thread.block.take(Pair::LENGTH).or_else(|| {
             thread.block = recording.allocate(Need::Detail, number, THREAD_BLOCK)?;
             thread.block.header().thread.store(thread.position, Relaxed);
@@ -262,7 +302,6 @@ impl<'r> AttachedSection<'r> {
         let pair = unsafe { &*start.cast::<Pair>() };
         pair.key.store(key, Relaxed);
         pair.head.store(head(Type::Pair, Pair::LENGTH), Ordering::Release);
-        thread.pairs.insert(key, pair);
         Some(pair)
     }
 

@@ -1,6 +1,6 @@
 //! The clients that a lock is checked with: those that every machine runs, and those that only checking needs.
 
-use super::contracts::{self, Contract};
+use super::contracts::{self, Contract, Queued};
 use super::objects;
 use checker::Checked;
 use checker::checked::{nodes_out, on_dies, wakes, without_names};
@@ -47,12 +47,14 @@ pub enum Client {
     AskedSide,
     /// Holders try the lock that they hold.
     TriedAgain,
+    /// Two queue up, and are let in in this order.
+    InOrder(Queued),
     /// One of what is no lock of the catalogue, by its place among `objects::CLIENTS`.
     Object(u8),
 }
 
 impl Client {
-    const OWN: [Self; 16] = [
+    const OWN: [Self; 20] = [
         Self::Alone,
         Self::Dies,
         Self::Nameless,
@@ -69,6 +71,10 @@ impl Client {
         Self::Dropped,
         Self::AskedSide,
         Self::TriedAgain,
+        Self::InOrder(Queued::Writers),
+        Self::InOrder(Queued::ReaderFirst),
+        Self::InOrder(Queued::WriterFirst),
+        Self::InOrder(Queued::BehindReader),
     ];
 
     /// Every one.
@@ -97,6 +103,10 @@ impl Client {
             Self::Dropped => "dropped",
             Self::AskedSide => "asked-side",
             Self::TriedAgain => "tried-again",
+            Self::InOrder(Queued::Writers) => "in-order",
+            Self::InOrder(Queued::ReaderFirst) => "reader-first",
+            Self::InOrder(Queued::WriterFirst) => "writer-first",
+            Self::InOrder(Queued::BehindReader) => "behind-reader",
             Self::Object(number) => objects::CLIENTS[number as usize].name,
         }
     }
@@ -109,6 +119,7 @@ impl Client {
         match self {
             Self::Object(number) => objects::CLIENTS[number as usize].of == lock.name,
             _ if objects::is_no_lock(lock) => false,
+            Self::InOrder(queued) => queued.suits(lock),
             Self::Of(kind) => kind.suits(lock),
             _ if objects::is_object(lock) => false,
             Self::Nameless => lock.family == Family::Queue,
@@ -132,6 +143,7 @@ impl Client {
         match self {
             Self::Object(number) => Some(objects::CLIENTS[number as usize].threads),
             Self::Alone => Some(1),
+            Self::InOrder(_) => Some(3),
             _ => None,
         }
     }
@@ -176,11 +188,12 @@ impl Client {
                 (objects::CLIENTS[number as usize].run)()?;
                 return nodes_are_back();
             }
-            Self::Freed | Self::Dropped | Self::AskedSide | Self::TriedAgain => {
+            Self::Freed | Self::Dropped | Self::AskedSide | Self::TriedAgain | Self::InOrder(_) => {
                 let contract = match self {
                     Self::Freed => Contract::Freed,
                     Self::Dropped => Contract::Dropped,
                     Self::AskedSide => Contract::AskedSide,
+                    Self::InOrder(queued) => Contract::InOrder(queued),
                     _ => Contract::TriedAgain,
                 };
                 contracts::hold(contract, lock, shape)?;
@@ -492,6 +505,20 @@ mod tests {
             assert_eq!(report.is_verified(), promises, "{task}");
             let found = report.counterexample.map(|found| found.violation.to_string()).unwrap_or_default();
             assert_eq!(found.contains("never was in any execution"), !promises, "{task}: {found}");
+        }
+    }
+
+    /// Each in some execution, since those in which a thread does not queue up are left out.
+    #[test]
+    fn who_queues_up_first_is_let_in_first() {
+        let locks = LOCKS.iter().chain(objects::OBJECTS);
+        let all = Client::OWN.into_iter().filter(|client| matches!(client, Client::InOrder(_)));
+        let suited = locks.flat_map(|lock| all.clone().map(move |client| (lock, client)));
+        for (lock, client) in suited.filter(|(lock, client)| client.suits(lock)) {
+            let report = report(lock, client, 3, 200_000);
+            let found = report.counterexample.as_ref().map(ToString::to_string).unwrap_or_default();
+            assert!(report.is_verified(), "{} {}: {:?} {found}", lock.name, client.name(), report.bound);
+            assert!(report.counts.explored > 0, "{} {}: no execution", lock.name, client.name());
         }
     }
 

@@ -1,9 +1,11 @@
 //! Clients that hold a lock to one sentence of its contract each.
 
 use super::clients::nodes_are_back;
+use super::objects::WW;
 use checker::Checked;
+use checker::checked::{Arrival, arrive, tell_arrivals, until_arrived};
 use locks::catalogue::{self, Lock, Visitor};
-use locks::{DowngradeLock, LockRef, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
+use locks::{DowngradeLock, LockRef, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock, Ww};
 use machine::{Deadline, Home, LINE_BYTES, Machine, Node, Placed, PlainCell, Plan, Timeout};
 use workloads::client::{Shape, Wrong};
 
@@ -24,10 +26,70 @@ pub(super) enum Contract {
     AskedSide,
     /// A thread that holds the lock does not get it by a try.
     TriedAgain,
+    /// The thread that queues up first gets the lock first.
+    InOrder(Queued),
 }
 
-/// Runs the client with a lock of the catalogue.
+/// The two that queue up, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// Two that exclude each other.
+    Writers,
+    /// A writer behind a reader.
+    ReaderFirst,
+    /// A reader behind a writer.
+    WriterFirst,
+    /// The same while a third one reads.
+    BehindReader,
+}
+
+impl Queued {
+    /// What the thread does that holds the lock, and the two behind it.
+    const fn reads(self) -> [bool; 3] {
+        match self {
+            Self::Writers => [false, false, false],
+            Self::ReaderFirst => [false, true, false],
+            Self::WriterFirst => [false, false, true],
+            Self::BehindReader => [true, false, true],
+        }
+    }
+
+    /// Whether the lock says so.
+    pub(super) fn suits(self, lock: &Lock) -> bool {
+        let is_held_by_reader = self.reads()[0];
+        queues_by(lock).is_some()
+            && (lock.shared || self == Self::Writers)
+            // A semaphore of Linux lets readers join those that are in.
+            && (!is_held_by_reader || matches!(lock.name, "rw-queued" | "rwsem-fifo"))
+    }
+}
+
+/// How a thread queues up at a lock that is acquired in the order of arrival, once it is held: it waits awake, or sleeps. A lock whose
+/// waiters do both serves those that sleep in their order.
+pub(super) fn queues_by(lock: &Lock) -> Option<Arrival> {
+    match lock.name {
+        "ticket"
+        | "ticket4"
+        | "ticket-proportional"
+        | "ticket-selftuning"
+        | "anderson"
+        | "mcs"
+        | "k42"
+        | "clh"
+        | "clh-timed"
+        | "osq"
+        | "qspin"
+        | "rw-queued" => Some(Arrival::Spins),
+        "kernel-mutex" | "rwsem" | "rwsem-no-spin" | "rwsem-fifo" | "ww-mutex" => Some(Arrival::Sleeps),
+        _ => None,
+    }
+}
+
+/// Runs the client with a lock of the catalogue, or the wound/wait mutex.
 pub(super) fn hold(contract: Contract, lock: &Lock, shape: Shape) -> Result<(), String> {
+    if lock.name == WW {
+        return Holds(contract, shape).tried::<Ww<Checked>>(lock).unwrap_or(Ok(()));
+    }
     let known = catalogue::visit::<Checked, _>(lock.name, Holds(contract, shape));
     known.flatten().unwrap_or_else(|| Err(format!("{} has no such client", lock.name)))
 }
@@ -37,10 +99,11 @@ struct Holds(Contract, Shape);
 impl Visitor<Checked> for Holds {
     type Output = Option<Result<(), String>>;
 
-    fn tried<L: TryLock<Checked>>(self, _: &Lock) -> Self::Output {
+    fn tried<L: TryLock<Checked>>(self, lock: &Lock) -> Self::Output {
         match self.0 {
             Contract::Freed => Some(freed::<L>(self.1)),
             Contract::TriedAgain => Some(tried_again::<L>(self.1)),
+            Contract::InOrder(_) => Some(in_order::<L>(lock, |_, lock, section| exclusively(lock, section))),
             Contract::Dropped | Contract::AskedSide => None,
         }
     }
@@ -55,6 +118,9 @@ impl Visitor<Checked> for Holds {
     fn shared<L: DowngradeLock<Checked> + TryLock<Checked>>(self, lock: &Lock) -> Self::Output {
         match self.0 {
             Contract::AskedSide => Some(asked_side::<L>(self.1)),
+            Contract::InOrder(queued) => Some(in_order::<L>(lock, |thread, lock, section| {
+                if queued.reads()[thread] { shared(lock, section) } else { exclusively(lock, section) }
+            })),
             _ => self.tried::<L>(lock),
         }
     }
@@ -158,6 +224,43 @@ fn tried_again<L: TryLock<Checked>>(shape: Shape) -> Result<(), String> {
         0 => Ok(()),
         times => Err(format!("a thread that held the lock got it by a try, {times} times")),
     }
+}
+
+fn exclusively<L: RawLock<Checked>>(lock: &L, section: &dyn Fn()) {
+    lock.acquire();
+    section();
+    // SAFETY: acquired above.
+    unsafe { lock.release() };
+}
+
+fn shared<L: RawRwLock<Checked>>(lock: &L, section: &dyn Fn()) {
+    lock.acquire_shared(false);
+    section();
+    // SAFETY: acquired above.
+    unsafe { lock.release_shared() };
+}
+
+/// The first thread holds the lock until the second has queued up, and the third behind it.
+fn in_order<L: RawLock<Checked>>(
+    lock: &Lock,
+    hold: impl Fn(usize, &L, &dyn Fn()) + Sync,
+) -> Result<(), String> {
+    tell_arrivals(queues_by(lock).ok_or("its waiters have no order")?);
+    let (lock, before) = (placed(L::NEW), placed(Cell::ZERO));
+    Checked::run(&Plan::threads(3), &|thread| {
+        if thread > 0 {
+            until_arrived(thread - 1);
+        }
+        hold(thread, &lock, &|| {
+            assert_eq!(before.get(), thread as u32, "a thread that queued up later was let in before");
+            before.set(thread as u32 + 1);
+            if thread == 0 {
+                arrive();
+                until_arrived(2);
+            }
+        });
+    });
+    if lock.is_idle() { Ok(()) } else { Err(Wrong::NotIdle.to_string()) }
 }
 
 /// The first thread takes one more reference and drops it, the others hold the lock, under which the count does not change.

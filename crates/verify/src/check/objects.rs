@@ -1,8 +1,8 @@
 //! What is checked besides the locks of the catalogue: locks that are acquired in a way of their own, and what threads wait on.
 
 use super::waiting::{
-    all_permits_but_those_taken, guard_is_notified, no_permit_comes, no_wake_up_comes, once_is_completed,
-    once_panics_among_three, once_panics_late, one_of_two_leaves, one_of_two_waits_again,
+    all_permits_but_those_taken, first_comes_first, guard_is_notified, no_permit_comes, no_wake_up_comes,
+    once_is_completed, once_panics_among_three, once_panics_late, one_of_two_leaves, one_of_two_waits_again,
     one_permit_is_tried, one_waits_twice, rounds_wrap, three_notifications, two_permits_at_once,
 };
 use super::{gated, refusals};
@@ -37,7 +37,7 @@ pub const OBJECTS: &[Lock] = &[
 ];
 
 const RT: &str = "rt-mutex";
-const WW: &str = "ww-mutex";
+pub(super) const WW: &str = "ww-mutex";
 
 const fn object(name: &'static str, summary: &'static str, timed: bool) -> Lock {
     Lock {
@@ -93,7 +93,7 @@ const fn client(
 }
 
 /// All of them.
-pub(super) const CLIENTS: [ObjectClient; 58] = [
+pub(super) const CLIENTS: [ObjectClient; 59] = [
     client("condvar", "notified", 2, waiting::one_is_notified::<Checked>),
     client("condvar", "all-notified", 3, waiting::all_are_notified::<Checked>),
     client("condvar", "times-out", 2, waiting::one_times_out::<Checked>),
@@ -152,4 +152,5 @@ pub(super) const CLIENTS: [ObjectClient; 58] = [
     client("upgradable", "gated-writer-leaves", 3, gated::writer_leaves),
     client("upgradable", "gated-downgrades", 3, gated::downgrades),
     client("upgradable", "gated-freed", 2, gated::is_freed),
+    client("wait-table", "first-come", 3, first_comes_first),
 ];

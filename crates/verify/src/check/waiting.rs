@@ -2,9 +2,10 @@
 //! [`workloads::client::waiting`] do not show.
 
 use checker::Checked;
+use checker::checked::{Arrival, tell_arrivals, until_arrived};
 use locks::api::Mutex;
 use locks::{Barrier, Condvar, Futex, Once, RawLock, Semaphore, Spacing, Tas, WaitTable};
-use machine::Ordering::{Acquire, Relaxed, Release};
+use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::{Deadline, Home, Integer, Machine, Placed, PlainCell, Plan, Slept, Timeout, Word};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -235,6 +236,29 @@ pub(super) fn one_waits_twice() -> Result<(), String> {
     is_empty(&table, &word)
 }
 
+/// Two fall asleep one after the other, and are woken one after the other.
+pub(super) fn first_comes_first() -> Result<(), String> {
+    tell_arrivals(Arrival::Sleeps);
+    let (table, word, awake) = (table(), placed(U32::ZERO), placed(U32::ZERO));
+    Checked::run(&Plan::threads(3), &|thread| {
+        if thread == 0 {
+            until_arrived(2);
+            for one in 1..=2 {
+                table.wake(table.key(&*word), 1);
+                Checked::spin_until(&*awake, Acquire, |awake| awake == one);
+            }
+            return;
+        }
+        if thread == 2 {
+            until_arrived(1);
+        }
+        table.wait(&word, 0, Timeout::NONE);
+        let before = awake.fetch_add(1, AcqRel);
+        assert_eq!(before + 1, thread as u32, "the one that slept last was woken first");
+    });
+    is_empty(&table, &word)
+}
+
 /// Two are woken at once, and one of them waits again, with a node that may have been linked to the other's, until it gives up.
 pub(super) fn one_of_two_waits_again() -> Result<(), String> {
     let (table, word) = (table(), placed(U32::ZERO));
@@ -282,6 +306,7 @@ mod tests {
             ("no wake-up", no_wake_up_comes),
             ("waits twice", one_waits_twice),
             ("one of two", one_of_two_waits_again),
+            ("first comes first", first_comes_first),
         ] {
             let report = explore(&Exploration::of(Model::Ra), &client);
             let found = report.counterexample.as_ref().map(ToString::to_string).unwrap_or_default();

@@ -28,6 +28,7 @@ mod locks;
 mod machines;
 mod manual;
 mod output;
+mod overwritten;
 mod predict;
 mod profile;
 mod progress;
@@ -43,7 +44,7 @@ mod sweep;
 mod top;
 mod validate;
 
-use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -162,19 +163,23 @@ fn command() -> clap::Command {
 
 /// Reads the command line. An error quotes it, and names of files in it may come from others: they must not act on the terminal.
 fn parse() -> Command {
-    command().try_get_matches().and_then(|matches| Command::from_arg_matches(&matches)).unwrap_or_else(
-        |error| {
-            help::end_if_left_out(&error);
-            let error = with_hint(error);
-            let quoted = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-            if error.use_stderr() && quoted.into_iter().any(|word| ::report::text::printable(&word) != word) {
-                let plain = ::report::text::printable_lines(&error.render().to_string());
-                let _ = std::io::stderr().write_all(plain.as_bytes());
-                std::process::exit(error.exit_code());
-            }
-            error.exit()
-        },
-    )
+    let read = |matches: ArgMatches| {
+        let mut command = command();
+        let fault = overwritten::fault(&command, &matches);
+        let refuse = |why| Err(command.error(clap::error::ErrorKind::ArgumentConflict, why));
+        fault.map_or_else(|| Command::from_arg_matches(&matches), refuse)
+    };
+    command().try_get_matches().and_then(read).unwrap_or_else(|error| {
+        help::end_if_left_out(&error);
+        let error = with_hint(error);
+        let quoted = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        if error.use_stderr() && quoted.into_iter().any(|word| ::report::text::printable(&word) != word) {
+            let plain = ::report::text::printable_lines(&error.render().to_string());
+            let _ = std::io::stderr().write_all(plain.as_bytes());
+            std::process::exit(error.exit_code());
+        }
+        error.exit()
+    })
 }
 
 /// Says where the program goes, if what is wrong is that a program stands before the `--`.

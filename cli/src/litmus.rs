@@ -74,7 +74,7 @@ pub(crate) struct Args {
     run: bool,
 
     /// How often, with --run
-    #[arg(long, value_name = "N", default_value_t = 200_000, requires = "run")]
+    #[arg(long, value_name = "N", default_value_t = 200_000, requires = "run", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: u64,
 }
 

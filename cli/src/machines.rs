@@ -1,9 +1,11 @@
 //! `contend machines`, and machine files by name.
 
 use crate::output::print_json;
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use report::{Cell, Column, Screen, Table};
 use session::names;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 use topology::carried::{self, CARRIED, THIS, TYPICAL, this_path};
@@ -124,8 +126,12 @@ pub(crate) fn this_or_assumed() -> anyhow::Result<MachineFile> {
 }
 
 fn read(path: &Path) -> anyhow::Result<MachineFile> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("cannot read machine file {}", path.display()))?;
+    /// Longer ones are no machine files, and some have no end.
+    const LONGEST: u64 = 1 << 20;
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
+    let length = read.with_context(|| format!("cannot read machine file {}", path.display()))?;
+    ensure!(length as u64 <= LONGEST, "{}: it is too long for a machine file", path.display());
     MachineFile::parse(&text).with_context(|| path.display().to_string())
 }
 

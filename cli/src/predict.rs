@@ -16,6 +16,7 @@ use report::{Page, Plot, Screen, text};
 use session::ensure_usage;
 use session::output_file::OutputFile;
 use session::usage::UsageError;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use topology::{MachineFile, carried};
@@ -237,7 +238,9 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
     /// A small machine is asked about a larger one.
     const LEAST_CORES: u32 = 64;
     refuse_ignored(args)?;
-    let candidates = alternatives(&args.locks)?;
+    let mut candidates = alternatives(&args.locks)?;
+    let mut named = BTreeSet::new();
+    candidates.retain(|one| named.insert(one.label()));
     let measured = match measured {
         Some(series) if args.engine == Engine::Simulated => {
             check_measured(series, &candidates)?;

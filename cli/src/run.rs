@@ -99,6 +99,25 @@ fn lock(text: &str) -> Result<String, String> {
     Swaps::parse(text).map(|_| text.to_owned())
 }
 
+/// A site is swapped by one lock.
+fn ensure_one_lock_each(only: &[Only]) -> anyhow::Result<()> {
+    let other = |(at, one): (usize, &Only)| {
+        only[..at].iter().find(|o| o.site == one.site && o.lock != one.lock).cloned()
+    };
+    let twice = only.iter().enumerate().find_map(|(at, one)| Some((other((at, one))?, one)));
+    session::ensure_usage!(
+        twice.is_none(),
+        "--only: two locks for {}: write one of them",
+        twice.map_or_else(String::new, |(first, second)| format!(
+            "`{}`, {} and {}",
+            report::text::printable(&second.site),
+            first.lock,
+            second.lock
+        ))
+    );
+    Ok(())
+}
+
 /// Runs `contend run`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
@@ -108,6 +127,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
          there is"
     );
     let mut only = all_sites(args.only)?;
+    ensure_one_lock_each(&only)?;
     if !only.is_empty() {
         let places = match &args.profile {
             Some(path) => Some(Places::read(path)?),
@@ -188,6 +208,14 @@ mod tests {
             assert!(sites(wrong).is_err(), "{wrong}");
         }
     }
+    #[test]
+    fn a_site_has_one_lock() {
+        let all = |text| all_sites(vec![sites(text).unwrap()]).unwrap();
+        assert!(ensure_one_lock_each(&all("m=mcs,n=mcs,m=mcs")).is_ok());
+        let error = ensure_one_lock_each(&all("m=mcs,n=mcs,m=ticket")).unwrap_err().to_string();
+        assert!(error.contains("two locks for `m`, mcs and ticket"), "{error}");
+    }
+
     #[test]
     fn sites_are_counted_over_all_lists() {
         let list = |count: usize| sites(&vec!["cache=mcs"; count].join(",")).unwrap();

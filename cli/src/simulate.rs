@@ -173,12 +173,12 @@ fn buckets(text: &str) -> Result<Buckets, String> {
 
 /// Reads the work of a section. What lines it touches is the workload's own.
 fn section(text: &str) -> Result<Span, String> {
-    match Section::parse(text)? {
-        Section::Span(span) => Ok(span),
-        Section::Lines(_) => Err(
+    match Section::parse(text) {
+        Ok(Section::Lines(_)) => Err(
             "which lines are touched is up to the workload: write a time or cycles, such as 1us or 500cycles"
                 .into(),
         ),
+        _ => Span::parse(text),
     }
 }
 

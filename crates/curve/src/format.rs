@@ -7,23 +7,35 @@ use crate::{Curve, InvalidPoint, Point, Provenance, Series, Unit};
 use serde::Deserialize;
 use std::io::Read;
 
-/// Why a series could not be read.
+/// Why a series could not be read. The messages have what is behind them, which is no source: it would be told twice.
 #[derive(Debug, thiserror::Error)]
 pub enum FormatError {
     /// Not the JSON of a series; the message holds line and column.
     #[error("not the JSON of a series of curves: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(serde_json::Error),
     /// Not the CSV of a series; the message holds the record's line.
     #[error("not the CSV of a series of curves (expected the columns {columns}): {0}", columns = COLUMNS.join(","))]
-    Csv(#[from] csv::Error),
+    Csv(csv::Error),
     /// The rows of a curve do not make one.
-    #[error("the CSV rows of curve `{label}` do not make a curve: {source}")]
+    #[error("the CSV rows of curve `{label}` do not make a curve: {error}")]
     Points {
         /// Label of the curve.
         label: String,
         /// What is wrong with its points.
-        source: InvalidPoint,
+        error: InvalidPoint,
     },
+}
+
+impl From<serde_json::Error> for FormatError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+impl From<csv::Error> for FormatError {
+    fn from(error: csv::Error) -> Self {
+        Self::Csv(error)
+    }
 }
 
 const COLUMNS: [&str; 10] =
@@ -97,7 +109,7 @@ pub fn read_csv(title: impl Into<String>, from: impl Read) -> Result<Series, For
     let mut series = Series::new(title);
     for (curve, points) in grouped {
         let label = curve.label.clone();
-        let curve = curve.with_points(points).map_err(|source| FormatError::Points { label, source })?;
+        let curve = curve.with_points(points).map_err(|error| FormatError::Points { label, error })?;
         series.curves.push(curve);
     }
     Ok(series)

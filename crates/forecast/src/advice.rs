@@ -106,7 +106,7 @@ fn shown(rows: &[Row], change: &Change, threads: u32) -> Option<Range> {
 }
 
 /// Less is not worth the work of a change.
-const WORTH_IT: f64 = 1.1;
+pub(crate) const WORTH_IT: f64 = 1.1;
 
 impl Adviser<'_> {
     /// What each of these changes gives, the greatest gain first; of several, those that are worth it.

@@ -94,12 +94,12 @@ pub struct Point {
 impl Point {
     /// How many times as much this is as `before`, where the errors of both have nothing in common.
     pub(crate) fn over(self, before: Self) -> Range {
-        let tiny = f64::MIN_POSITIVE;
-        let likely = self.value / before.value.max(tiny);
-        let off = |low: f64, high: f64| (high.max(tiny) / low.max(tiny)).ln();
-        let below = off(self.low, self.value).hypot(off(before.value, before.high));
-        let above = off(self.value, self.high).hypot(off(before.low, before.value));
-        Range { low: likely * (-below).exp(), likely, high: likely * above.exp() }
+        what_if::case::over(self.into(), before.into())
+    }
+
+    /// As sliders are given it.
+    fn with_range(self) -> (u32, [f64; 3]) {
+        (self.threads, [self.value, self.low, self.high])
     }
 }
 
@@ -182,9 +182,10 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         None => changes(&rows, &question.candidates, &subject),
     };
     let advice = if question.advice { adviser.worth(&changes)? } else { Vec::new() };
-    let sliders = Sliders::new(case.clone(), frame.cores, replacements(question)).on_forecast(
-        rows[0].points.iter().map(|point| (point.threads, [point.value, point.low, point.high])),
-    );
+    let points = |row: &Row| row.points.iter().copied().map(Point::with_range).collect();
+    let of_locks = rows.iter().filter_map(|row| Some((row.lock.clone()?, points(row)))).collect();
+    let sliders = Sliders::new(case.clone(), frame.cores, replacements(question))
+        .on_forecast(points(&rows[0]), of_locks);
     Ok(Ok(Forecast {
         profiles: question.profiles.clone(),
         lock: subject.name.clone(),

@@ -49,7 +49,7 @@ impl ByChain {
         let target = Target {
             costs: question.machine.costs(),
             profiled_transfer_ns: question.profiled_on.costs().transfer_ns(2),
-            cores: thinned(question.cores.clone()),
+            cores: thinned(from_one(&question.cores)),
             variant,
         };
         let transfer_ns = target.profiled_transfer_ns;
@@ -214,6 +214,14 @@ impl ByChain {
         let together = self.together.as_ref().map(Together::terminal).unwrap_or_default();
         Ok(page.paragraphs(&together))
     }
+}
+
+/// These numbers of cores, and one: what a collapse is relative to.
+fn from_one(cores: &[u32]) -> Vec<u32> {
+    let mut cores: Vec<u32> = cores.iter().copied().chain([1]).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    cores
 }
 
 /// The changes to try where none was asked for.

@@ -150,8 +150,11 @@ impl Forecast {
     fn sentences(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let (Some(share), Some(threads)) = (self.explained_by_locks, self.explained_at) {
+            let is_measured =
+                self.rows.first().and_then(|row| row.at(threads)).is_some_and(|point| point.measured);
             lines.push(format!(
-                "At {threads} threads, measured, the locks explain {:.0} % of the loss{}.",
+                "At {threads} threads{}, the locks explain {:.0} % of the loss{}.",
+                if is_measured { ", measured" } else { " at a time, as it was profiled" },
                 100.0 * share,
                 if share < 0.9 {
                     "; the rest is lost in what the threads share outside of locks"
@@ -306,6 +309,13 @@ fn figure(point: Point) -> String {
 pub(crate) fn advice_lines(advice: &[Gain]) -> Vec<String> {
     if advice.is_empty() {
         return vec!["What to do: nothing that was tried gives a tenth more there.".into()];
+    }
+    if let [only] = advice
+        && let Some(times) = only.times
+        && (times.low <= 1.0 || times.likely < WORTH_IT)
+    {
+        let without_how = Gain { how: None, ..only.clone() };
+        return vec![format!("Not worth it, as far as can be told: {}", without_how.terminal())];
     }
     let words = ["What to do"].into_iter().chain(std::iter::repeat("Or"));
     advice.iter().take(ADVICE).zip(words).map(|(gain, word)| format!("{word}: {}", gain.terminal())).collect()

@@ -88,7 +88,9 @@ impl Subject {
             .or_else(|| left_out.clone().filter(|_| most_costly.is_none()))
             .or_else(|| most_costly.is_none().then(void::no_lock));
         if let Some(void) = of_program {
-            return Ok(Err(of_table.unwrap_or(void)));
+            // Where nothing was acquired a quiet machine shows no more.
+            let is_empty = most_costly.is_none() && left_out.is_none();
+            return Ok(Err(of_table.filter(|_| !is_empty).unwrap_or(void)));
         }
         // A lock that is not there is an error of the command, whatever the machine did.
         let groups = chosen(main.table, site, transfer_ns, file)?;
@@ -121,13 +123,16 @@ impl Subject {
         let blueprint =
             Blueprint::new(&groups, header.ran_together, one_thread.as_ref(), &parameters, transfer_ns)
                 .with_cores_of(one_thread.as_ref().unwrap_or(&row), base_header, besides.cores_used);
+        if let Some(other) = &blueprint.outweighed_by {
+            return Ok(Err(void::of_outweighed(&row.name, other)));
+        }
         let blueprint = match &one_thread {
             Some(_) => blueprint.with_events_of(base_header.events_share),
             None => blueprint,
         };
         let doubts = parameters.doubts.iter().chain(&blueprint.doubts).cloned();
-        let mut notes = notes(&all, doubts, one.map(|_| one_thread.is_some()));
-        notes.extend(of_several_programs(tables));
+        let mut notes: Vec<String> = of_several_programs(tables).into_iter().collect();
+        notes.extend(reservations(&all, doubts, one.map(|_| one_thread.is_some())));
         let name = match groups[0].copies {
             1 => row.name.clone(),
             copies => format!("{}, {copies} locks", row.site),
@@ -150,7 +155,7 @@ impl Subject {
 /// What the reader is told beside the forecast.
 ///
 /// `one_has_lock` says whether the profile of one thread has the lock, if there is one.
-fn notes(
+fn reservations(
     all: &[Profiled<'_>],
     doubts: impl Iterator<Item = String>,
     one_has_lock: Option<bool>,
@@ -195,6 +200,9 @@ fn chosen(
     file: &Path,
 ) -> anyhow::Result<Vec<Group>> {
     let rows = profiled::by_cost(table);
+    // Striped locks are one row of the table that people look at.
+    let striped = |site: &str| table.striped.iter().find(|striped| striped.row.name == site);
+    let site = site.map(|site| striped(site).map_or(site, |striped| striped.row.site.as_str()));
     let mut groups = Group::all(&rows, &table.header);
     let tells = |row: &LockRow| profiled::tells(row, table.header.ran_together, transfer_ns);
     let place = match site {

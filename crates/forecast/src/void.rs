@@ -237,6 +237,18 @@ pub(crate) fn no_lock() -> Void {
     )
 }
 
+/// A lock beside which another one takes more time, and was taken where the profile leaves no time for it.
+pub(crate) fn of_outweighed(name: &str, other: &str) -> Void {
+    let [name, other] = [name, other].map(text::printable);
+    let reason = format!(
+        "{other} takes more of its threads' time than {name}, and how the two are taken in turn is not known"
+    );
+    let remedy = format!(
+        "Ask for {other} first, or profile one thread, on which no lock is held by a thread without a core"
+    );
+    Void { of_lock: true, ..void(reason, &remedy) }
+}
+
 /// A lock of which too little was seen.
 pub(crate) fn too_little(name: &str, reason: &str) -> Void {
     let reason = format!("{} was seen too little: {}", text::printable(name), text::printable(reason));

@@ -148,7 +148,7 @@ impl Record<'_> {
             remarks.push(format!("{path}: {error}: run time and coverage are missing"));
         }
         remarks.extend(of_run);
-        remarks.extend(self.said_of_recording(&recording, reached, counted));
+        remarks.extend(self.said_of_recording(&recording, (reached, status.signal()), counted));
         let watched = matches!(beside, Some(Ok(_)));
         remarks.extend(said_of_rust(name, beside, unwatched));
         if let Some(unreached) = unreached {
@@ -159,8 +159,13 @@ impl Record<'_> {
         Ok(Recorded { recording, status, used, complete, remarks })
     }
 
-    /// What a recording that has ended lacks; `reached` says whether the program's recorder wrote to it.
-    fn said_of_recording(&self, recording: &Recording, reached: bool, counted: Option<u64>) -> Vec<String> {
+    /// What a recording that has ended lacks; `reached` says whether the program's recorder wrote to it, and `signal` what ended it.
+    fn said_of_recording(
+        &self,
+        recording: &Recording,
+        (reached, signal): (bool, Option<i32>),
+        counted: Option<u64>,
+    ) -> Vec<String> {
         let (path, name) = (recording.path().display(), self.command[0].display());
         let lost = recording.growth_error();
         let lost_in_words = lost.as_ref().map(|error| {
@@ -177,9 +182,12 @@ impl Record<'_> {
             "nothing that the program wrote matches --ops-regex: figures are for one second".to_owned()
         });
         let unreached = (!reached && lost.is_none()).then(|| {
-            format!(
-                "{name} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment"
-            )
+            match signal {
+                Some(signal) => format!("{name} recorded nothing before signal {signal} ended it"),
+                None => format!(
+                    "{name} recorded nothing: it is linked statically, runs with another user's rights, or cleared its environment"
+                ),
+            }
         });
         let is_go = Program::find(&self.command[0]).is_ok_and(|program| program.is_go());
         let of_go = is_go.then(|| {

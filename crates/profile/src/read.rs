@@ -104,6 +104,18 @@ pub enum Error {
         /// How long it should be at least, bytes.
         allocated: u64,
     },
+    /// Another profile was appended to it, as by `cat`.
+    #[error(
+        "{} has another profile behind it, from byte {offset} on: profiles are added up where each is a file of its own, by \
+         `contend report A B`",
+        path.display()
+    )]
+    Appended {
+        /// The file.
+        path: PathBuf,
+        /// Where the other one begins.
+        offset: u64,
+    },
     /// A program that was attached to has no acquisitions to follow.
     #[error(
         "{} is made by `contend attach`, which only sees waits: `contend report` shows it, while it is written too",

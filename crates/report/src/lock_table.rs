@@ -274,9 +274,16 @@ fn cost(h: &TableHeader) -> String {
         n => format!("on one pair in {}, at random", grouped(n)),
     };
     let share = if h.cpu_ns > 0.0 { 100.0 * h.own_cost.total_ns.max(0.0) / h.cpu_ns + 0.0 } else { 0.0 };
+    /// Of what lies above, a part is time in which a thread that recorded had no core.
+    const MOST: f64 = 90.0;
+    let share = if share > MOST {
+        format!("over {MOST:.0} % of the CPU time")
+    } else {
+        format!("{share:.1} % of the CPU time")
+    };
     format!(
-        "Counts on every pair, times {rate}. Recording cost {} ns a pair with times and {} ns without, {share:.1} % of \
-         the CPU time; it is subtracted.\n",
+        "Counts on every pair, times {rate}. Recording cost {} ns a pair with times and {} ns without, {share}; it is \
+         subtracted.\n",
         short(h.own_cost.timed_ns),
         short(h.own_cost.untimed_ns),
     )

@@ -3,7 +3,7 @@
 //! The page's script places what it gets here and computes nothing: words are written, and places on the axes are shares of
 //! their lengths.
 
-use crate::case::Case;
+use crate::case::{Case, Gain, over};
 use crate::change::{self, Alternative, Change};
 use curve::axis::{CoresAxis, value_ticks};
 use curve::text::{prefixed, short};
@@ -27,6 +27,9 @@ pub struct Sliders {
     /// throughput. Empty where there is none; the chain's own figures are shown then.
     #[serde(default)]
     pub forecast: Vec<(u32, [f64; 3])>,
+    /// The same of each lock that was simulated in its place, by its label: a change to such a lock needs no ratio.
+    #[serde(default)]
+    pub of_locks: Vec<(String, Vec<(u32, [f64; 3])>)>,
     /// What can be changed by numbers; for the page alone.
     #[serde(skip_deserializing)]
     pub controls: Vec<Control>,
@@ -75,13 +78,17 @@ impl Sliders {
             Control::new("batch", "Operations in one acquisition", operations, 1.0).whole(),
             Control::new("handover", "Cost of a hand-over, times as much", factors(), 1.0),
         ];
-        Self { case, machine_cores, locks, forecast: Vec::new(), controls }
+        Self { case, machine_cores, locks, forecast: Vec::new(), of_locks: Vec::new(), controls }
     }
 
-    /// With a forecast, on whose curve a change is shown.
+    /// With a forecast, on whose curve a change is shown, and those of other locks.
     #[must_use]
-    pub fn on_forecast(mut self, points: impl IntoIterator<Item = (u32, [f64; 3])>) -> Self {
-        self.forecast = points.into_iter().collect();
+    pub fn on_forecast(
+        mut self,
+        forecast: Vec<(u32, [f64; 3])>,
+        of_locks: Vec<(String, Vec<(u32, [f64; 3])>)>,
+    ) -> Self {
+        (self.forecast, self.of_locks) = (forecast, of_locks);
         let last = self.forecast.iter().map(|&(cores, _)| f64::from(cores)).fold(2.0, f64::max);
         for control in self.controls.iter_mut().filter(|control| control.name == "cores") {
             control.stops.retain(|&stop| stop <= last);
@@ -91,40 +98,61 @@ impl Sliders {
         self
     }
 
-    /// The points of the forecast up to so many cores: two at least, which are a curve.
-    fn forecast_to(&self, cores: u32) -> impl Iterator<Item = &(u32, [f64; 3])> {
-        let points = self.forecast.iter().enumerate();
-        points.filter(move |(place, (on, _))| *place < 2 || *on <= cores).map(|(_, point)| point)
+    /// The forecast of the lock that a change puts in the place, if that was simulated.
+    fn of_lock(&self, change: &Change) -> Option<&[(u32, [f64; 3])]> {
+        let label = change.lock.as_ref()?.label();
+        self.of_locks.iter().find(|(name, _)| *name == label).map(|(_, points)| points.as_slice())
     }
 
-    /// The curves that are shown for these, the first of which is the baseline's: on the forecast's, if there is one.
-    fn on_the_forecast(&self, predictions: Vec<Prediction>, cores: u32) -> Vec<Prediction> {
-        let points: Vec<_> = self.forecast_to(cores).collect();
+    /// Whether a change is one that the forecast shows: to a lock that was simulated, or to another number of threads.
+    fn is_shown(&self, change: &Change) -> bool {
+        let of_rows = Change { lock: change.lock.clone(), threads: change.threads, ..Change::NONE };
+        *change == of_rows && (change.lock.is_none() || self.of_lock(change).is_some())
+    }
+
+    /// The predictions for the lock as it is and after the change, if there is one, on the forecast's curves, if there is a forecast.
+    fn on_the_forecast(
+        &self,
+        predictions: Vec<Prediction>,
+        change: &Change,
+        case: &Case,
+        cores: u32,
+    ) -> Result<Vec<Prediction>, ModelError> {
+        let points: Vec<_> = up_to(&self.forecast, cores).collect();
         let (Some(baseline), true) = (predictions.first().map(|one| one.curve.clone()), points.len() > 1)
         else {
-            return predictions;
+            return Ok(predictions);
         };
-        let on_it = |one: Prediction| {
-            let point = |&&(on, [value, low, high]): &&(u32, [f64; 3])| {
-                let ratio = one.curve.at(on)?.value / baseline.at(on)?.value;
-                Some(Point { cores: on, value: ratio * value, low: ratio * low, high: ratio * high })
-            };
-            let Ok(curve) = one.curve.clone().with_points(points.iter().filter_map(point)) else {
-                return one;
-            };
-            let Some(peak) = curve.peak() else { return one };
-            let likely = [curve.clone(), curve.clone(), curve.clone()];
-            Prediction {
-                peak_cores: peak.cores,
-                peak_speedup: peak.value,
-                collapse_cores: curve.collapse_cores(),
-                verdict: predict::judge(&likely, "the forecast"),
-                fall: None,
-                curve,
-                ..one
+        let after = match self.of_lock(change) {
+            Some(points) => {
+                let to_lock = Change { lock: change.lock.clone(), ..Change::NONE };
+                (up_to(points, cores).collect(), case.prediction(&to_lock)?.curve)
             }
+            None => (points.clone(), baseline.clone()),
         };
-        predictions.into_iter().map(on_it).collect()
+        let bases = [(points, baseline), after];
+        Ok(predictions
+            .into_iter()
+            .zip(bases)
+            .map(|(one, (points, base))| moved(one, &points, &base))
+            .collect())
+    }
+
+    /// What the curves say that a change gives. Of what the forecast does not show, the range is as wide as the chain's.
+    fn gain(&self, case: &Case, change: &Change, curves: &[Curve]) -> Gain {
+        let gain = case.gain(change, None);
+        let at = |curve: Option<&Curve>, threads: u32| {
+            curve?.points().iter().rfind(|point| point.cores <= threads).copied()
+        };
+        let after = at(curves.get(1), change.threads.unwrap_or(case.threads));
+        let Some((before, after)) = at(curves.first(), case.threads).zip(after) else { return gain };
+        let times = over(after, before);
+        let times = match gain.times {
+            _ if self.is_shown(change) => times,
+            Some(chain) if chain.likely > 0.0 => chain.scaled(times.likely / chain.likely),
+            _ => times,
+        };
+        Gain { times: Some(times), ..gain }
     }
 
     /// The case on so many cores.
@@ -283,7 +311,7 @@ impl Question {
         let sliders = &self.sliders;
         let mut on = sliders.on(cores);
         // The forecast's points are among those that the chain is asked for.
-        on.cores.extend(sliders.forecast_to(cores).map(|(cores, _)| *cores));
+        on.cores.extend(up_to(&sliders.forecast, cores).map(|(cores, _)| *cores));
         on.cores.sort_unstable();
         on.cores.dedup();
         let case = &on;
@@ -314,20 +342,22 @@ impl Question {
                 reasons.push(reason);
             }
         }
-        let predictions = sliders.on_the_forecast(predictions, cores);
+        let predictions = sliders.on_the_forecast(predictions, change, case, cores)?;
         let threads = [case.threads, change.threads.unwrap_or(case.threads)];
         let curves: Vec<Curve> = predictions.iter().map(|one| one.curve.clone()).collect();
         Ok(Answer {
             flags: self.flags(cores),
-            instruction: if changed {
-                let gain = case.gain(change, None).terminal();
-                if sliders.forecast.is_empty() {
-                    gain
-                } else {
-                    format!("Preview, by the Markov chain: {gain}")
+            instruction: match (changed, sliders.forecast.is_empty()) {
+                (false, _) => "Nothing is changed.".to_owned(),
+                (true, true) => case.gain(change, None).terminal(),
+                (true, false) => {
+                    let gain = sliders.gain(case, change, &curves).terminal();
+                    if sliders.is_shown(change) {
+                        gain
+                    } else {
+                        format!("Preview, by the Markov chain: {gain}")
+                    }
                 }
-            } else {
-                "Nothing is changed.".to_owned()
             },
             remarks,
             columns: ["lock", "peak cores", "peak", "under 90 % at", "at the last core", "verdict"],
@@ -335,6 +365,40 @@ impl Question {
             picture: self.picture(&curves, threads),
             values: values(&curves),
         })
+    }
+}
+
+/// The points of a forecast up to so many cores: two at least, which are a curve.
+fn up_to(forecast: &[(u32, [f64; 3])], cores: u32) -> impl Iterator<Item = &(u32, [f64; 3])> {
+    let points = forecast.iter().enumerate();
+    points.filter(move |(place, (on, _))| *place < 2 || *on <= cores).map(|(_, point)| point)
+}
+
+/// A prediction on a forecast's curve: each point by the ratio of the chain's curves there, and no more than its threads do that have a lock
+/// each.
+fn moved(one: Prediction, points: &[&(u32, [f64; 3])], base: &Curve) -> Prediction {
+    let ratio = |on: u32| Some(one.curve.at(on)?.value / base.at(on)?.value);
+    let most = points.first().and_then(|&&(on, [value, ..])| Some(ratio(on)? * value / f64::from(on)));
+    let point = |&&(on, of): &&(u32, [f64; 3])| {
+        let ratio = ratio(on)?;
+        let most = most? * f64::from(on);
+        let [value, low, high] = of.map(|of| ratio * of);
+        let value = value.min(most);
+        Some(Point { cores: on, value, low: low.min(value), high: high.min(most).max(value) })
+    };
+    let Ok(curve) = one.curve.clone().with_points(points.iter().filter_map(point)) else {
+        return one;
+    };
+    let Some(peak) = curve.peak() else { return one };
+    let likely = [curve.clone(), curve.clone(), curve.clone()];
+    Prediction {
+        peak_cores: peak.cores,
+        peak_speedup: peak.value,
+        collapse_cores: curve.collapse_cores(),
+        verdict: predict::judge(&likely, "the forecast"),
+        fall: None,
+        curve,
+        ..one
     }
 }
 
@@ -455,7 +519,7 @@ pub(crate) mod tests {
     #[test]
     fn a_change_moves_the_forecast_by_the_ratio_of_the_chain_and_shows_no_second_figure() {
         let forecast = [(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
-        let sliders = sliders().on_forecast(forecast);
+        let sliders = sliders().on_forecast(forecast.to_vec(), Vec::new());
         let ask = |change: &str| question(sliders.clone(), 64.0, change).answer().unwrap();
         let unchanged = ask("");
         assert_eq!(unchanged.values[2][1], ranged(&Point { cores: 64, value: 0.5, low: 0.2, high: 0.9 }));
@@ -475,13 +539,37 @@ pub(crate) mod tests {
         assert_eq!((cores.name, cores.stops.last()), ("cores", Some(&64.0)), "no further than the forecast");
     }
 
+    /// A lock that was simulated has its own curve; what else is changed moves that. No curve is steeper than its threads.
+    #[test]
+    fn a_lock_that_was_simulated_and_fewer_threads_are_shown_as_in_the_table() {
+        let forecast = vec![(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
+        let of_queue = [(1, [0.9, 0.8, 1.0]), (8, [4.0, 3.0, 5.0]), (64, [4.0, 2.0, 6.0])];
+        let sliders = sliders().on_forecast(forecast, vec![("queue".to_owned(), of_queue.to_vec())]);
+        let ask = |change: &str| question(sliders.clone(), 64.0, change).answer().unwrap();
+        let queue = ask("lock=queue");
+        let shown = of_queue.map(|(cores, [value, low, high])| ranged(&Point { cores, value, low, high }));
+        assert_eq!([0, 1, 2].map(|at| queue.values[at][2].clone()), shown[..], "the simulated curve");
+        assert!(queue.instruction.contains(": 8.00 times ("), "4 over 0.5: {}", queue.instruction);
+        let alone = ask("threads=1");
+        assert!(alone.instruction.contains(": 2.00 times ("), "1 over 0.5: {}", alone.instruction);
+        assert_eq!(alone.values[2][1], alone.values[2][2], "the curve goes on");
+        for change in ["lock=ticket", "split=8", "lock=queue,section=0.1", "handover=0.1"] {
+            for row in &ask(change).values {
+                let values = row[2].split(' ').next().unwrap().replace(',', "").parse::<f64>().unwrap();
+                let alone = ask(change).values[0][2].split(' ').next().unwrap().parse::<f64>().unwrap();
+                let cores: f64 = row[0].parse().unwrap();
+                assert!(values <= 1.01 * alone * cores, "{change}: {row:?}");
+            }
+        }
+    }
+
     #[test]
     fn an_answer_is_drawn_among_the_other_curves_of_the_plot_on_axes_that_hold_all() {
         let forecast = [(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
         let other = Curve::new("other", curve::Unit::Speedup, curve::Provenance::Simulated);
         let other = other.with_points([Point::exact(1, 1.0), Point::exact(64, 40.0)]).unwrap();
         let ask = |cores: f64, change: &str, log: bool| {
-            let asked = question(sliders().on_forecast(forecast), cores, change);
+            let asked = question(sliders().on_forecast(forecast.to_vec(), Vec::new()), cores, change);
             Question { others: vec![other.clone()], log: Some(log), ..asked }.answer().unwrap().picture
         };
         let picture = ask(64.0, "split=8", true);

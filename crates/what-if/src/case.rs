@@ -171,6 +171,17 @@ fn sparse(cores: &[u32]) -> Vec<u32> {
     kept
 }
 
+/// How many times as much one point is as another, where the errors of both have nothing in common.
+#[must_use]
+pub fn over(after: Point, before: Point) -> Range {
+    let tiny = f64::MIN_POSITIVE;
+    let likely = after.value / before.value.max(tiny);
+    let off = |low: f64, high: f64| (high.max(tiny) / low.max(tiny)).ln();
+    let below = off(after.low, after.value).hypot(off(before.value, before.high));
+    let above = off(after.value, after.high).hypot(off(before.low, before.value));
+    Range { low: likely * (-below).exp(), likely, high: likely * above.exp() }
+}
+
 /// The median of the first `likely` ratios, in the range of all.
 #[must_use]
 pub fn spread(ratios: &[f64], likely: usize) -> Option<Range> {

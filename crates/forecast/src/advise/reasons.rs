@@ -88,6 +88,9 @@ pub(super) fn besides(
         ));
     }
     let cores = most.min(measured.cores);
+    if cores < 2 {
+        return None;
+    }
     let idle = f64::from(cores) - busy;
     (idle > PART * f64::from(cores)).then(|| {
         format!("Besides, it keeps {busy:.1} of {cores} cores busy: part of its work may be done by fewer threads.")

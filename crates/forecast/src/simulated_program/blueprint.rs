@@ -65,7 +65,8 @@ pub(crate) struct Held {
 /// The profiled program.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Blueprint {
-    /// The lock in question, then others by cost. One operation is one acquisition of the first.
+    /// The lock in question, then others by cost. One operation is `batch` acquisitions of the first as the program was profiled: one
+    /// unless it is changed, and less where another lock is taken very often meanwhile.
     pub locks: Vec<Hot>,
     /// Mean think time in an operation, ns.
     pub think_ns: Range,
@@ -82,6 +83,8 @@ pub struct Blueprint {
     pub(crate) asked: Option<f64>,
     /// How fast a core works while others do, relative to alone: less than one where cores share what they compute with.
     pub(crate) together: f64,
+    /// A lock that is left out although it takes more time than the one in question: then the program is another one.
+    pub(crate) outweighed_by: Option<String>,
     /// What the blueprint leaves out, in words.
     pub doubts: Vec<String>,
 }
@@ -95,7 +98,7 @@ const MOST_LOCKS: usize = 6;
 /// Other locks leave some of the think time.
 const MOST_OF: f64 = 0.9;
 
-/// An operation takes so many steps at most; the rest of a lock's visits stay think time.
+/// An operation, and a section with others within, has so many steps at most.
 const MOST_STEPS: f64 = 64.0;
 
 impl Blueprint {
@@ -124,15 +127,14 @@ impl Blueprint {
         }
         let mut locks = vec![Hot { copies: groups[0].copies, ..Hot::new(row, 1.0, first) }];
         let cost = |row: &LockRow| row.waited_ns() + row.held_ns();
+        let mut left_out: Vec<&LockRow> = Vec::new();
         for group @ Group { row: other, .. } in &groups[1..] {
             if locks.len() == MOST_LOCKS || cost(other) < LEAST_SHARE * cost(row) {
                 break;
             }
             let found = Hot::beside(group, row, ran_together, profiled_transfer_ns);
             let Some((mut hot, taken_ns)) = found else { continue };
-            let visits = hot.visits;
-            let steps: f64 = locks.iter().map(|hot| hot.visits).sum();
-            if other.threads < row.threads.min(2) || steps + visits > MOST_STEPS {
+            if other.threads < row.threads.min(2) {
                 continue;
             }
             let within = other.within.as_ref().filter(|within| within.site == row.site);
@@ -144,22 +146,21 @@ impl Blueprint {
             // The profile counts what it has seen within one of those sections; sections that look too short for it were timed on
             // other occasions.
             let share = locks[0].share_of(sections);
-            let seen = within.is_some_and(|within| within.acquisitions * share > 0.5 * visits);
+            let seen = within.is_some_and(|within| within.acquisitions * share > 0.5 * hot.visits);
             if !seen && taken_ns <= MOST_OF * think_ns.likely {
                 think_ns = think_ns.scaled(1.0 - taken_ns / think_ns.likely);
-            } else if locks[0].leaves(sections, taken_ns, seen) {
+            } else if hot.visits <= MOST_STEPS * share && locks[0].leaves(sections, taken_ns, seen) {
                 hot.nested = Some(sections);
             } else {
-                doubts.push(format!(
-                    "{} was held longer than {} leaves time for: other threads take it, and it is left out",
-                    other.name, row.name
-                ));
+                left_out.push(other);
                 continue;
             }
             locks.push(hot);
         }
+        doubts.extend(doubt_of_left_out(&left_out, &row.name));
         doubts.extend(doubts_of(&locks));
-        Self {
+        let outweighs = left_out.into_iter().find(|other| cost(other) > cost(row));
+        let whole = Self {
             locks,
             think_ns,
             think,
@@ -169,8 +170,21 @@ impl Blueprint {
             cpu_ns: None,
             asked: None,
             together: 1.0,
+            outweighed_by: outweighs.map(|other| other.name.clone()),
             doubts,
-        }
+        };
+        whole.in_parts()
+    }
+
+    /// With operations that are short enough: where others are taken very often for one acquisition of the lock in question, an operation is
+    /// a part of what comes between two of these.
+    fn in_parts(mut self) -> Self {
+        let steps: f64 = self.locks.iter().filter(|hot| hot.nested.is_none()).map(|hot| hot.visits).sum();
+        let part = (MOST_STEPS / steps).min(1.0);
+        self.locks.iter_mut().for_each(|hot| hot.visits *= part);
+        self.think_ns = self.think_ns.scaled(part);
+        self.batch *= part;
+        self
     }
 
     /// Takes from a profile what the whole program needs of the cores for one acquisition of the lock in question, threads that
@@ -197,7 +211,7 @@ impl Blueprint {
         /// Who waits less was busy.
         const WAITS: f64 = 0.1;
         if let Some(share) = share.filter(|&share| share >= WAITS) {
-            self.asked = Some(1.0 / self.operation_ns());
+            self.asked = Some(self.batch / self.operation_ns());
             self.doubts.push(format!(
                 "the threads that do the work waited for events for {:.0} % of their time: whether more threads are asked for more, no \
                  profile of the program shows; likely they are not",
@@ -287,7 +301,7 @@ impl Blueprint {
             let visits = match (hot.nested, reads) {
                 (None, None) => hot.visits,
                 (Some(sections), Some(reads)) if sections.have(reads) => {
-                    hot.visits / self.locks[0].share_of(sections).max(LEAST_SHARE)
+                    hot.visits / (self.locks[0].visits * self.locks[0].share_of(sections).max(LEAST_SHARE))
                 }
                 _ => continue,
             };
@@ -302,6 +316,20 @@ impl Blueprint {
         placed.sort_by(|a, b| a.0.total_cmp(&b.0));
         placed.into_iter().map(|(_, step)| step).collect()
     }
+}
+
+/// That locks were held longer than the first one, `row`, leaves time for, or too often within its sections.
+fn doubt_of_left_out(left_out: &[&LockRow], row: &str) -> Option<String> {
+    let (first, others) = left_out.split_first()?;
+    let (names, was, it) = match others.len() {
+        0 => (first.name.clone(), "was", "it"),
+        1 => (format!("{} and {}", first.name, others[0].name), "were", "they"),
+        more => (format!("{} and {more} other locks", first.name), "were", "they"),
+    };
+    let is = if others.is_empty() { "is" } else { "are" };
+    Some(format!(
+        "{names} {was} held longer than {row} leaves time for, by other threads or by such as had no core, and {it} {is} left out"
+    ))
 }
 
 /// What is assumed of the locks' order and of condition waits, which no profile tells.

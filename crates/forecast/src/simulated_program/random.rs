@@ -31,6 +31,7 @@ impl Blueprint {
             cpu_ns: None,
             asked: None,
             together: 1.0,
+            outweighed_by: None,
             doubts: Vec::new(),
         }
     }

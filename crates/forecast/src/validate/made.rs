@@ -189,7 +189,7 @@ mod tests {
             let operation = |blueprint: &Blueprint, visits: f64| blueprint.operation_ns() / visits;
             for (found, expected) in [
                 (lock.mean_same_ns(), same.mean_same_ns()),
-                (operation(&found, 1.0), operation(&truth, same.visits)),
+                (operation(&found, lock.visits), operation(&truth, same.visits)),
             ] {
                 assert!((found / expected - 1.0).abs() < 0.15, "{number}: {found} ns for {expected}");
             }

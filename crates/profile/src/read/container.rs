@@ -269,8 +269,7 @@ pub(super) fn parse(path: &Path, source: &impl Source) -> Result<Profile, Error>
     source.read(0, &mut page).map_err(unreadable)?;
     let header = parse_header(path, &page, length)?;
     if let Some(offset) = another_profile(source, &header, length).map_err(unreadable)? {
-        let what = "another profile begins here: name the files one after the other, and they are added up";
-        return Err(damaged(path, offset, what));
+        return Err(Error::Appended { path: path.to_owned(), offset });
     }
     let mut parser = Parser::new(path);
     let mut offset = PAGE;

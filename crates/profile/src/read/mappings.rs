@@ -239,14 +239,15 @@ impl Paths {
         let hexadecimal = |digits| u64::from_str_radix(digits, 16).ok();
         let (access, offset) = (fields.next()?, hexadecimal(fields.next()?)?);
         let (start, end) = (hexadecimal(start)?, hexadecimal(end)?);
-        let (inode, path) = (fields.nth(1)?, fields.next()?.trim_start());
+        // The kernel writes a line's end within a path so, and nothing else.
+        let (inode, path) = (fields.nth(1)?, fields.next()?.trim_start().replace("\\012", "\n"));
         (start < end && path.len() <= LONGEST_PATH).then(|| Mapping {
             start,
             end,
             offset,
             executable: access.contains('x'),
             inode: inode.parse().unwrap_or(0),
-            path: self.keep(path),
+            path: self.keep(&path),
         })
     }
 }
@@ -274,6 +275,12 @@ mod tests {
         Mappings::of_looks(
             looks.iter().map(|look| paths.parse_mappings(look.as_bytes(), &mut space)).collect(),
         )
+    }
+
+    #[test]
+    fn a_path_may_have_a_line_end() {
+        let of = looks(&["1000-2000 r-xp 00000000 08:01 1 /a\\012b c"]);
+        assert_eq!(of.at(0x1000).map(|mapping| &*mapping.path), Some("/a\nb c"));
     }
 
     #[test]

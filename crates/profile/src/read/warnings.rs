@@ -206,11 +206,18 @@ fn missed(blocked: &Blocked) -> String {
     ];
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let shares = parts.iter().filter(|(_, ns)| *ns >= MATTERS * rest);
-    let words: Vec<_> = shares.map(|(name, ns)| format!("{name} {:.0} %", 100.0 * ns / rest)).collect();
+    let words: Vec<_> =
+        shares.map(|(name, ns)| (*name, format!("{:.0} % {name}", 100.0 * ns / rest))).collect();
+    let rest = match &words[..] {
+        [(only, _)] => format!("was {only}"),
+        several => {
+            let shares: Vec<_> = several.iter().map(|(_, share)| share.as_str()).collect();
+            format!("was {}", shares.join(", "))
+        }
+    };
     format!(
-        "{:.0} % of what may have been waits for locks was recorded; the rest was {}",
-        100.0 * blocked.coverage().ratio(),
-        words.join(", ")
+        "{:.0} % of what may have been waits for locks was recorded; the rest {rest}",
+        100.0 * blocked.coverage().ratio()
     )
 }
 

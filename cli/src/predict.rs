@@ -328,7 +328,7 @@ fn check_measured(series: &curve::Series, candidates: &[Alternative]) -> anyhow:
         "--measured: no curve is of the program's own locks, to which all else is relative: measure it as well, and give its curve the lock \
          `{GLIBC}`"
     );
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let twice = locks.iter().find(|&&lock| !seen.insert(lock));
     ensure_usage!(
         twice.is_none(),

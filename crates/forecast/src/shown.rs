@@ -312,7 +312,7 @@ pub(crate) fn advice_lines(advice: &[Gain]) -> Vec<String> {
     }
     if let [only] = advice
         && let Some(times) = only.times
-        && (times.low <= 1.0 || times.likely < WORTH_IT)
+        && (times.low <= 1.0 || times.likely < crate::advice::WORTH_IT)
     {
         let without_how = Gain { how: None, ..only.clone() };
         return vec![format!("Not worth it, as far as can be told: {}", without_how.terminal())];

@@ -378,13 +378,15 @@ fn up_to(forecast: &[(u32, [f64; 3])], cores: u32) -> impl Iterator<Item = &(u32
 /// each.
 fn moved(one: Prediction, points: &[&(u32, [f64; 3])], base: &Curve) -> Prediction {
     let ratio = |on: u32| Some(one.curve.at(on)?.value / base.at(on)?.value);
-    let most = points.first().and_then(|&&(on, [value, ..])| Some(ratio(on)? * value / f64::from(on)));
+    let of_each = |value: f64, on: u32| Some(ratio(on)? * value / f64::from(on));
+    let most =
+        points.first().and_then(|&&(on, [value, _, high])| Some([of_each(value, on)?, of_each(high, on)?]));
     let point = |&&(on, of): &&(u32, [f64; 3])| {
         let ratio = ratio(on)?;
-        let most = most? * f64::from(on);
+        let [most, most_high] = most?.map(|each| each * f64::from(on));
         let [value, low, high] = of.map(|of| ratio * of);
         let value = value.min(most);
-        Some(Point { cores: on, value, low: low.min(value), high: high.min(most).max(value) })
+        Some(Point { cores: on, value, low: low.min(value), high: high.min(most_high).max(value) })
     };
     let Ok(curve) = one.curve.clone().with_points(points.iter().filter_map(point)) else {
         return one;

@@ -156,6 +156,7 @@ fn measured(did: &Simulated) -> Vec<MeasuredPoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulated_program::Hot;
     use crate::validate::{scored, scores};
 
     #[test]
@@ -194,6 +195,37 @@ mod tests {
                 assert!((found / expected - 1.0).abs() < 0.15, "{number}: {found} ns for {expected}");
             }
         }
+    }
+
+    /// A lock that is taken a hundred times for one acquisition of the one in question is part of the program, whose throughput is the same
+    /// whichever lock is asked about.
+    #[test]
+    fn a_lock_that_is_rarely_taken_is_asked_about_beside_the_one_that_is_taken_often() {
+        let machine = carried::machine("epyc-9654x2");
+        let transfer_ns = machine.costs().transfer_ns(2);
+        let mut drawn =
+            (0..).map(|number| Blueprint::random(&mut Random::of_thread(7, number), transfer_ns.likely));
+        let is_plain = |hot: &Hot| hot.copies == 1 && hot.nested.is_none() && hot.reads == 0.0;
+        let mut truth =
+            drawn.find(|truth| truth.locks.len() == 2 && truth.locks.iter().all(is_plain)).unwrap();
+        truth.locks[1].visits = 0.01;
+        let stage = Stage::new(&truth, &machine, &machine, &Plan::of(&[1], 1)).unwrap();
+        let tables = [1, 2].map(|threads| stage.profile(&truth, threads).unwrap());
+        let [often, rarely] = [0, 1].map(|asked| {
+            let name =
+                tables[1].rows.iter().find(|row| row.name.starts_with(&truth.locks[asked].name)).unwrap();
+            let site = Some(name.site.as_str());
+            let subject = Subject::new(&tables, site, transfer_ns, Besides::default(), Path::new("p"));
+            let found = subject.unwrap().expect("it tells enough").blueprint;
+            // What is rarely taken may be too little beside the other.
+            assert!(asked == 0 || found.locks.len() == 2, "both are in it");
+            let stage = Stage::new(&found, &machine, &machine, &Plan::of(&[1], 1)).unwrap();
+            let rate = |threads| stage.rates(&found, None, threads).unwrap()[0];
+            let each = found.operation_ns() / found.locks[0].visits;
+            (each, rate(16) / rate(1))
+        });
+        assert!((rarely.0 / (100.0 * often.0) - 1.0).abs() < 0.15, "{rarely:?} {often:?}");
+        assert!((rarely.1 / often.1 - 1.0).abs() < 0.1, "{rarely:?} {often:?}");
     }
 
     #[test]

@@ -56,11 +56,14 @@ impl Queued {
 
     /// Whether the lock says so.
     pub(super) fn suits(self, lock: &Lock) -> bool {
-        let is_held_by_reader = self.reads()[0];
-        queues_by(lock).is_some()
-            && (lock.shared || self == Self::Writers)
+        match self {
             // A semaphore of Linux lets readers join those that are in.
-            && (!is_held_by_reader || matches!(lock.name, "rw-queued" | "rwsem-fifo"))
+            Self::BehindReader => matches!(lock.name, "rw" | "rw-queued" | "rwsem-fifo"),
+            // A writer that waits for readers keeps others out, and no other waiter does.
+            _ if lock.name == "rw" => false,
+            Self::Writers => queues_by(lock).is_some(),
+            Self::ReaderFirst | Self::WriterFirst => queues_by(lock).is_some() && lock.shared,
+        }
     }
 }
 
@@ -80,7 +83,9 @@ pub(super) fn queues_by(lock: &Lock) -> Option<Arrival> {
         | "osq"
         | "qspin"
         | "rw-queued" => Some(Arrival::Spins),
-        "kernel-mutex" | "rwsem" | "rwsem-no-spin" | "rwsem-fifo" | "ww-mutex" => Some(Arrival::Sleeps),
+        "kernel-mutex" | "rw" | "rwsem" | "rwsem-no-spin" | "rwsem-fifo" | "ww-mutex" => {
+            Some(Arrival::Sleeps)
+        }
         _ => None,
     }
 }
@@ -102,7 +107,7 @@ impl Visitor<Checked> for Holds {
     fn tried<L: TryLock<Checked>>(self, lock: &Lock) -> Self::Output {
         match self.0 {
             Contract::Freed => Some(freed::<L>(self.1)),
-            Contract::TriedAgain => Some(tried_again::<L>(self.1)),
+            Contract::TriedAgain => Some(tried_again::<L>(self.1, L::try_acquire)),
             Contract::InOrder(_) => Some(in_order::<L>(lock, |_, lock, section| exclusively(lock, section))),
             Contract::Dropped | Contract::AskedSide => None,
         }
@@ -111,6 +116,9 @@ impl Visitor<Checked> for Holds {
     fn timed<L: TimedLock<Checked>>(self, lock: &Lock) -> Self::Output {
         match self.0 {
             Contract::Dropped => Some(dropped::<L>(self.1)),
+            Contract::TriedAgain => {
+                Some(tried_again::<L>(self.1, |lock| lock.try_acquire() || lock.acquire_or(soon()).is_ok()))
+            }
             _ => self.tried::<L>(lock),
         }
     }
@@ -127,7 +135,7 @@ impl Visitor<Checked> for Holds {
 
     fn timed_shared<L: TimedRwLock<Checked> + DowngradeLock<Checked>>(self, lock: &Lock) -> Self::Output {
         match self.0 {
-            Contract::Dropped => Some(dropped::<L>(self.1)),
+            Contract::Dropped | Contract::TriedAgain => self.timed::<L>(lock),
             _ => self.shared::<L>(lock),
         }
     }
@@ -167,8 +175,7 @@ fn dropped<L: TimedLock<Checked>>(shape: Shape) -> Result<(), String> {
     let lock = placed(L::NEW);
     Checked::run(&Plan::threads(shape.threads), &|thread| {
         for _ in 0..shape.acquisitions {
-            let soon = Timeout::at(Deadline::after_ns::<Checked>(1_000));
-            let timeout = if thread == 0 { Timeout::NONE } else { soon };
+            let timeout = if thread == 0 { Timeout::NONE } else { soon() };
             if lock.acquire_or(timeout).is_ok() {
                 // SAFETY: acquired above.
                 unsafe { lock.release() };
@@ -203,14 +210,18 @@ fn asked_side<L: RawRwLock<Checked>>(shape: Shape) -> Result<(), String> {
     if lock.is_idle() { Ok(()) } else { Err(Wrong::NotIdle.to_string()) }
 }
 
-/// Each holder tries the lock, which may be elided: the try fails. It is looked at only afterwards, since a section that is a
+fn soon() -> Timeout<'static, Checked> {
+    Timeout::at(Deadline::after_ns::<Checked>(1_000))
+}
+
+/// Each holder tries the lock, which may be elided: the try fails, and so does an attempt with a deadline. It is looked at only afterwards, since a section that is a
 /// transaction may be undone.
-fn tried_again<L: TryLock<Checked>>(shape: Shape) -> Result<(), String> {
+fn tried_again<L: TryLock<Checked>>(shape: Shape, again: impl Fn(&L) -> bool + Sync) -> Result<(), String> {
     let (lock, got) = (placed(L::NEW), placed(Cell::ZERO));
     Checked::run(&Plan::threads(shape.threads), &|_| {
         for _ in 0..shape.acquisitions {
             lock.acquire();
-            let got_again = lock.try_acquire();
+            let got_again = again(&lock);
             got.set(got.get() + u32::from(got_again));
             if got_again {
                 // SAFETY: acquired above.

@@ -4,8 +4,9 @@
 use super::contracts::Freeable;
 use checker::Checked;
 use locks::catalogue::{LOCKS, Lock, Visitor as _};
-use locks::{RawLock, RawRwLock, RwNaive, Tas, Upgradable};
-use machine::{Home, Machine, Placed, PlainCell, Plan};
+use locks::{RawLock, RawRwLock, RwNaive, Tas, TimedUpgradableLock, TryLock, Upgradable, UpgradableLock};
+use machine::Ordering::{Acquire, Release};
+use machine::{Deadline, Home, Machine, Placed, PlainCell, Plan, Timeout, Word};
 use workloads::client::{Chosen, ClientKind, Shape};
 
 /// The simplest lock on both sides: what is checked is what stands between them.
@@ -47,6 +48,92 @@ pub(super) fn writer_leaves() -> Result<(), String> {
 /// A writer that becomes a reader, a writer and a reader.
 pub(super) fn downgrades() -> Result<(), String> {
     run(ClientKind::Downgraded, 3, 1)
+}
+
+fn gated() -> Placed<Gated, Checked> {
+    Placed::new(Gated::NEW, Home::FirstTouch)
+}
+
+fn word() -> Placed<<Checked as Machine>::U32, Checked> {
+    Placed::new(Word::ZERO, Home::FirstTouch)
+}
+
+fn soon() -> Timeout<'static, Checked> {
+    Timeout::at(Deadline::after_ns::<Checked>(1_000))
+}
+
+fn is_idle(gated: &Gated) -> Result<(), String> {
+    if gated.is_idle() { Ok(()) } else { Err("something is left".to_owned()) }
+}
+
+/// A writer that becomes the upgradable reader keeps others from becoming that, and asks on the way on which side it is; the other one asks,
+/// too.
+pub(super) fn keeps_its_upgradable_hold() -> Result<(), String> {
+    let (gated, value) =
+        (gated(), Placed::<<Checked as Machine>::Cell<u32>, Checked>::new(PlainCell::ZERO, Home::FirstTouch));
+    Checked::run(&Plan::threads(2), &|thread| {
+        gated.acquire_upgradable();
+        assert!(!gated.is_exclusive(), "an upgradable reader is told that it has the lock exclusively");
+        // SAFETY: acquired above, and turned from one hold into the next.
+        unsafe {
+            gated.upgrade();
+            assert!(
+                gated.is_exclusive(),
+                "a reader that was upgraded is told that it has not the lock exclusively"
+            );
+            value.set(value.get() + 1);
+            if thread == 0 {
+                gated.downgrade_to_upgradable();
+                assert!(!gated.try_acquire_upgradable(), "a second reader is upgradable");
+                assert!(!gated.is_exclusive() && !gated.try_acquire(), "a writer is beside a reader");
+                gated.release_upgradable();
+            } else {
+                gated.release();
+            }
+        }
+    });
+    if value.get() == 2 { is_idle(&gated) } else { Err(format!("{} were written of 2", value.get())) }
+}
+
+/// A reader stays inside until the upgradable one has given up becoming the writer, and still reads.
+pub(super) fn upgrade_gives_up() -> Result<(), String> {
+    let (gated, reads, gave_up) = (gated(), word(), word());
+    Checked::run(&Plan::threads(2), &|thread| {
+        if thread == 1 {
+            gated.acquire_shared(false);
+            reads.store(1, Release);
+            Checked::spin_until(&*gave_up, Acquire, |gave_up| gave_up != 0);
+            // SAFETY: acquired above.
+            return unsafe { gated.release_shared() };
+        }
+        Checked::spin_until(&*reads, Acquire, |reads| reads != 0);
+        gated.acquire_upgradable();
+        // SAFETY: acquired above; it is still upgradable, since another one reads.
+        unsafe {
+            assert!(gated.upgrade_or(soon()).is_err(), "a writer is beside a reader");
+            gave_up.store(1, Release);
+            gated.release_upgradable();
+        }
+    });
+    is_idle(&gated)
+}
+
+/// One is upgradable until the other has given up becoming that.
+pub(super) fn second_gives_up() -> Result<(), String> {
+    let (gated, held, gave_up) = (gated(), word(), word());
+    Checked::run(&Plan::threads(2), &|thread| {
+        if thread == 1 {
+            Checked::spin_until(&*held, Acquire, |held| held != 0);
+            assert!(gated.acquire_upgradable_or(soon()).is_err(), "a second reader is upgradable");
+            return gave_up.store(1, Release);
+        }
+        gated.acquire_upgradable();
+        held.store(1, Release);
+        Checked::spin_until(&*gave_up, Acquire, |gave_up| gave_up != 0);
+        // SAFETY: acquired above.
+        unsafe { gated.release_upgradable() };
+    });
+    is_idle(&gated)
 }
 
 /// A writer and a reader: the one that comes last frees it after its own release. The reader may do so as soon as the writer's release

@@ -1,9 +1,11 @@
 //! What is checked besides the locks of the catalogue: locks that are acquired in a way of their own, and what threads wait on.
 
 use super::waiting::{
-    all_permits_but_those_taken, first_comes_first, guard_is_notified, no_permit_comes, no_wake_up_comes,
-    once_is_completed, once_panics_among_three, once_panics_late, one_of_two_leaves, one_of_two_waits_again,
-    one_permit_is_tried, one_waits_twice, rounds_wrap, three_notifications, two_permits_at_once,
+    all_permits_but_those_taken, barrier_for_none, first_comes_first, guard_is_notified,
+    guard_waits_until_it_is_so, guard_waits_while, guards_bring_permits_back, no_permit_comes,
+    no_wake_up_comes, once_is_completed, once_panics_among_three, once_panics_late, one_of_each_size,
+    one_of_two_leaves, one_of_two_waits_again, one_permit_is_tried, one_waits_twice, rounds_wrap,
+    three_notifications, two_permits_at_once, wakers_do_not_look,
 };
 use super::{gated, refusals};
 use checker::Checked;
@@ -93,7 +95,7 @@ const fn client(
 }
 
 /// All of them.
-pub(super) const CLIENTS: [ObjectClient; 59] = [
+pub(super) const CLIENTS: [ObjectClient; 68] = [
     client("condvar", "notified", 2, waiting::one_is_notified::<Checked>),
     client("condvar", "all-notified", 3, waiting::all_are_notified::<Checked>),
     client("condvar", "times-out", 2, waiting::one_times_out::<Checked>),
@@ -153,4 +155,13 @@ pub(super) const CLIENTS: [ObjectClient; 59] = [
     client("upgradable", "gated-downgrades", 3, gated::downgrades),
     client("upgradable", "gated-freed", 2, gated::is_freed),
     client("wait-table", "first-come", 3, first_comes_first),
+    client("wait-table", "no-look", 2, wakers_do_not_look),
+    client("wait-table", "one-of-each-size", 3, one_of_each_size),
+    client("semaphore", "permit-guards", 2, guards_bring_permits_back),
+    client("barrier", "for-none", 1, barrier_for_none),
+    client("condvar", "waits-while", 2, guard_waits_while),
+    client("condvar", "waits-until-so", 2, guard_waits_until_it_is_so),
+    client("upgradable", "stays-upgradable", 2, gated::keeps_its_upgradable_hold),
+    client("upgradable", "upgrade-gives-up", 2, gated::upgrade_gives_up),
+    client("upgradable", "second-gives-up", 2, gated::second_gives_up),
 ];

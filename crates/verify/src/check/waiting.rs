@@ -2,12 +2,13 @@
 //! [`workloads::client::waiting`] do not show.
 
 use checker::Checked;
-use checker::checked::{Arrival, tell_arrivals, until_arrived};
+use checker::checked::{Arrival, arrive, tell_arrivals, until_arrived};
 use locks::api::Mutex;
 use locks::{Barrier, Condvar, Futex, Once, RawLock, Semaphore, Spacing, Tas, WaitTable};
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use machine::{Deadline, Home, Integer, Machine, Placed, PlainCell, Plan, Slept, Timeout, Word};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
 
 type Cell = <Checked as Machine>::Cell<u32>;
 type U32 = <Checked as Machine>::U32;
@@ -87,6 +88,27 @@ pub(super) fn one_permit_is_tried() -> Result<(), String> {
         0 => Err("there was a permit, and neither got it".to_owned()),
         got => is(got, value.get()).and_then(|()| is(1, seats.permits())),
     }
+}
+
+/// Permits that guards bring back: one waits for the only one, the other takes it if it is there.
+pub(super) fn guards_bring_permits_back() -> Result<(), String> {
+    let (seats, value, got) = (placed(Semaphore::<Checked>::new(1)), placed(Cell::ZERO), placed(U32::ZERO));
+    Checked::run(&Plan::threads(2), &|thread| {
+        let permit = if thread == 0 { Some(seats.access()) } else { seats.try_access() };
+        if let Some(permit) = permit {
+            value.set(value.get() + 1);
+            got.fetch_add(1, Relaxed);
+            drop(permit);
+        }
+    });
+    is(got.load(Relaxed), value.get()).and_then(|()| is(1, seats.permits()))
+}
+
+/// A barrier for none is one for one.
+pub(super) fn barrier_for_none() -> Result<(), String> {
+    let barrier = placed(Barrier::<Checked>::new(0));
+    Checked::run(&Plan::threads(1), &|_| assert!(barrier.wait(), "the only one is the last"));
+    Ok(())
 }
 
 /// One asks whether it is done, and then uses it; the one that did it knows that it is.
@@ -174,6 +196,41 @@ pub(super) fn guard_is_notified() -> Result<(), String> {
     if more.notify_all() { Err("a waiter that has gone is still counted".to_owned()) } else { Ok(()) }
 }
 
+/// One waits by a guard while the value is zero, for so long at most: it timed out if it still is.
+pub(super) fn guard_waits_while() -> Result<(), String> {
+    let (value, more) =
+        (placed(Mutex::<Cell, Futex<Checked>, Checked>::new(Cell::ZERO)), placed(Condvar::<Checked>::new()));
+    Checked::run(&Plan::threads(2), &|thread| {
+        if thread == 1 {
+            value.lock().set(1);
+            more.notify_one();
+            return;
+        }
+        let mut value = value.lock();
+        let waited = more.wait_while_for(&mut value, |value| value.get() == 0, Duration::from_micros(1));
+        assert_eq!(waited.timed_out(), value.get() == 0, "whether it timed out");
+    });
+    is(1, value.lock().get())
+}
+
+/// The first of two notifications comes before the change that is waited for.
+pub(super) fn guard_waits_until_it_is_so() -> Result<(), String> {
+    let (value, more) =
+        (placed(Mutex::<Cell, Futex<Checked>, Checked>::new(Cell::ZERO)), placed(Condvar::<Checked>::new()));
+    Checked::run(&Plan::threads(2), &|thread| {
+        if thread == 1 {
+            more.notify_one();
+            value.lock().set(1);
+            more.notify_one();
+            return;
+        }
+        let mut value = value.lock();
+        more.wait_while(&mut value, |value| value.get() == 0);
+        assert_eq!(value.get(), 1);
+    });
+    Ok(())
+}
+
 /// Two notify one that waits for three changes, so that one of them does so twice.
 pub(super) fn three_notifications() -> Result<(), String> {
     let (lock, value, more) =
@@ -259,6 +316,47 @@ pub(super) fn first_comes_first() -> Result<(), String> {
     is_empty(&table, &word)
 }
 
+/// A table whose wakers do not look whether there are waiters.
+pub(super) fn wakers_do_not_look() -> Result<(), String> {
+    let table = WaitTable::<Checked, Tas<Checked>, false>::with_buckets(1, Spacing::Line, Home::FirstTouch);
+    let word = placed(U32::ZERO);
+    Checked::run(&Plan::threads(2), &|thread| {
+        if thread == 1 {
+            word.store(1, Release);
+            table.wake(table.key(&*word), 1);
+        }
+        while thread == 0 && word.load(Acquire) == 0 {
+            table.wait(&word, 0, Timeout::NONE);
+        }
+    });
+    is(0, table.waiters())
+}
+
+/// One sleeps in a bucket of the first size, another in one of the second: one is woken at a time.
+pub(super) fn one_of_each_size() -> Result<(), String> {
+    tell_arrivals(Arrival::Sleeps);
+    let table = Table::with_buckets(8, Spacing::Line, Home::FirstTouch);
+    let word = placed(U32::ZERO);
+    Checked::run(&Plan::threads(3), &|thread| match thread {
+        0 => {
+            table.wait(&word, 0, Timeout::NONE);
+        }
+        1 => {
+            until_arrived(2);
+            table.wait(&word, 0, Timeout::NONE);
+        }
+        _ => {
+            until_arrived(0);
+            table.grow(4);
+            arrive();
+            until_arrived(1);
+            let woken = [1, 1, 1].map(|most| table.wake(table.key(&*word), most));
+            assert_eq!(woken, [1, 1, 0], "one is woken at a time");
+        }
+    });
+    is_empty(&table, &word)
+}
+
 /// Two are woken at once, and one of them waits again, with a node that may have been linked to the other's, until it gives up.
 pub(super) fn one_of_two_waits_again() -> Result<(), String> {
     let (table, word) = (table(), placed(U32::ZERO));
@@ -289,7 +387,7 @@ fn is_empty(table: &Table, word: &U32) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use checker::{Exploration, Model, explore};
+    use checker::{Exploration, Model, Search, explore};
 
     #[test]
     fn they_find_nothing_in_what_is_right() {
@@ -307,10 +405,29 @@ mod tests {
             ("waits twice", one_waits_twice),
             ("one of two", one_of_two_waits_again),
             ("first comes first", first_comes_first),
+            ("guards bring permits back", guards_bring_permits_back),
+            ("barrier for none", barrier_for_none),
+            ("guard waits while", guard_waits_while),
+            ("guard waits until it is so", guard_waits_until_it_is_so),
+            ("wakers do not look", wakers_do_not_look),
         ] {
             let report = explore(&Exploration::of(Model::Ra), &client);
             let found = report.counterexample.as_ref().map(ToString::to_string).unwrap_or_default();
             assert!(report.is_verified(), "{name}: {:?} {:?} {found}", report.bound, report.counts);
         }
+    }
+
+    /// Which has many executions.
+    #[test]
+    fn one_of_each_size_is_woken_at_a_time() {
+        let exploration = Exploration { search: Search::States, ..Exploration::of(Model::Sc) };
+        let report = explore(&exploration, &one_of_each_size);
+        let found = report.counterexample.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(
+            report.is_verified() && report.counts.explored > 0,
+            "{:?} {:?} {found}",
+            report.bound,
+            report.counts
+        );
     }
 }

@@ -657,8 +657,9 @@ mod tests {
                 clients.insert(client.name());
             }
         }
-        let missing: Vec<_> =
-            Client::all().map(Client::name).filter(|name| !clients.contains(name)).collect();
+        // One thread alone sees no order of memory.
+        let of_several = Client::all().filter(|client| client.threads() != Some(1)).map(Client::name);
+        let missing: Vec<_> = of_several.filter(|name| !clients.contains(name)).collect();
         assert!(missing.len() <= 2, "no mistake was found by {missing:?}");
     }
 }

@@ -98,7 +98,7 @@ impl Point {
     }
 
     /// As sliders are given it.
-    fn with_range(self) -> (u32, [f64; 3]) {
+    fn with_range(self) -> what_if::ForecastPoint {
         (self.threads, [self.value, self.low, self.high])
     }
 }

@@ -14,6 +14,9 @@ use serde::{Deserialize, Serialize};
 /// More cores than this would not follow a slider at once.
 const MOST_CORES: u32 = 1_024;
 
+/// A number of threads in a forecast, and the likely, least and greatest throughput there.
+pub type ForecastPoint = (u32, [f64; 3]);
+
 /// What a page asks from: the case as it is, and what can be changed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sliders {
@@ -23,13 +26,12 @@ pub struct Sliders {
     pub machine_cores: u32,
     /// What may be put in the lock's place.
     pub locks: Vec<Alternative>,
-    /// The forecast of the baseline, which a change moves by the ratio that the chain gives: cores, and the likely, least and greatest
-    /// throughput. Empty where there is none; the chain's own figures are shown then.
+    /// The forecast of the baseline, which a change moves by the ratio that the chain gives. Empty where there is none; the chain's own figures are shown then.
     #[serde(default)]
-    pub forecast: Vec<(u32, [f64; 3])>,
+    pub forecast: Vec<ForecastPoint>,
     /// The same of each lock that was simulated in its place, by its label: a change to such a lock needs no ratio.
     #[serde(default)]
-    pub of_locks: Vec<(String, Vec<(u32, [f64; 3])>)>,
+    pub of_locks: Vec<(String, Vec<ForecastPoint>)>,
     /// What can be changed by numbers; for the page alone.
     #[serde(skip_deserializing)]
     pub controls: Vec<Control>,
@@ -85,8 +87,8 @@ impl Sliders {
     #[must_use]
     pub fn on_forecast(
         mut self,
-        forecast: Vec<(u32, [f64; 3])>,
-        of_locks: Vec<(String, Vec<(u32, [f64; 3])>)>,
+        forecast: Vec<ForecastPoint>,
+        of_locks: Vec<(String, Vec<ForecastPoint>)>,
     ) -> Self {
         (self.forecast, self.of_locks) = (forecast, of_locks);
         let last = self.forecast.iter().map(|&(cores, _)| f64::from(cores)).fold(2.0, f64::max);
@@ -99,7 +101,7 @@ impl Sliders {
     }
 
     /// The forecast of the lock that a change puts in the place, if that was simulated.
-    fn of_lock(&self, change: &Change) -> Option<&[(u32, [f64; 3])]> {
+    fn of_lock(&self, change: &Change) -> Option<&[ForecastPoint]> {
         let label = change.lock.as_ref()?.label();
         self.of_locks.iter().find(|(name, _)| *name == label).map(|(_, points)| points.as_slice())
     }
@@ -369,19 +371,19 @@ impl Question {
 }
 
 /// The points of a forecast up to so many cores: two at least, which are a curve.
-fn up_to(forecast: &[(u32, [f64; 3])], cores: u32) -> impl Iterator<Item = &(u32, [f64; 3])> {
+fn up_to(forecast: &[ForecastPoint], cores: u32) -> impl Iterator<Item = &ForecastPoint> {
     let points = forecast.iter().enumerate();
     points.filter(move |(place, (on, _))| *place < 2 || *on <= cores).map(|(_, point)| point)
 }
 
 /// A prediction on a forecast's curve: each point by the ratio of the chain's curves there, and no more than its threads do that have a lock
 /// each.
-fn moved(one: Prediction, points: &[&(u32, [f64; 3])], base: &Curve) -> Prediction {
+fn moved(one: Prediction, points: &[&ForecastPoint], base: &Curve) -> Prediction {
     let ratio = |on: u32| Some(one.curve.at(on)?.value / base.at(on)?.value);
     let of_each = |value: f64, on: u32| Some(ratio(on)? * value / f64::from(on));
     let most =
         points.first().and_then(|&&(on, [value, _, high])| Some([of_each(value, on)?, of_each(high, on)?]));
-    let point = |&&(on, of): &&(u32, [f64; 3])| {
+    let point = |&&(on, of): &&ForecastPoint| {
         let ratio = ratio(on)?;
         let [most, most_high] = most?.map(|each| each * f64::from(on));
         let [value, low, high] = of.map(|of| ratio * of);

@@ -13,6 +13,6 @@ pub mod case;
 pub mod change;
 pub mod module;
 
-pub use answer::{Answer, Question, Sliders};
+pub use answer::{Answer, ForecastPoint, Question, Sliders};
 pub use case::{Case, Gain};
 pub use change::{Alternative, Change, ChangeError, Conflicts};

@@ -1,11 +1,9 @@
 //! Transactions of the checked machine, and locks that are elided by them: what commits does so as a whole, what aborts has never been,
 //! and an elided section runs beside none that holds the lock.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 
-use common::explored;
+use crate::common::explored;
 use contend_checker::{Checked, Exploration, Model, Report, Violation, explore};
 use locks::catalogue::ELIDED;
 use locks::{Elidable, Elided, LazySubscription, RawLock, RawRwLock, RetryWhenFree, Rw, Tas};

@@ -1,9 +1,7 @@
 //! Locks with one mistake each, which the checker finds; next to each the same lock without the mistake, which it
 //! verifies.
 
-mod common;
-
-use common::violation;
+use crate::common::violation;
 use contend_checker::{Checked, Exploration, Model, Report, explore, replay};
 use locks::{RawLock, RawRwLock, TimedLock, TryLock};
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};

@@ -1,8 +1,8 @@
 //! Wound/wait mutexes: transactions exclude each other, all come to their ends, and the oldest is never refused.
 
-mod common;
+use crate::common;
 
-use common::{Client, by_states};
+use crate::common::{Client, by_states};
 use contend_checker::checked::{Accessed, Change, nodes_out};
 use contend_checker::{Checked, Exploration, Model, Mutation, Report, Violation, explore};
 use locks::Ww;

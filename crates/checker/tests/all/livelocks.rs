@@ -1,9 +1,7 @@
 //! Threads that go round for ever without waiting are found from state to state, where every cycle is one that fair
 //! schedulers and memories allow; next to each the same client without the mistake.
 
-mod common;
-
-use common::explored;
+use crate::common::explored;
 use contend_checker::{Bound, Checked, Model, Violation, replay};
 use locks::RawLock;
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release};

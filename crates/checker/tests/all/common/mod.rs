@@ -1,5 +1,4 @@
 //! What the tests of the checker share: explorations from state to state, what they find, and the project's litmus tests.
-#![allow(dead_code)] // each test file uses its part
 
 use contend_checker::checked::Accessed;
 use contend_checker::{Bound, Exploration, Model, Report, Search, Violation, explore};

@@ -1,13 +1,11 @@
 //! A loop that only reads is a wait: random programs end in the same ways whether they wait in one step or in a loop of
 //! several, and whether a loop's iterations are left out or followed.
 
-mod random;
-
+use crate::random::Random;
 use contend_checker::Model;
 use contend_checker::litmus::Limits;
 use contend_checker::litmus::program::{Expression, Operator, Program, Step, Update, Width, address_of};
 use machine::Ordering;
-use random::Random;
 
 const LOCATIONS: u64 = 2;
 const WIDTH: Width = Width::Word;

@@ -1,8 +1,6 @@
 //! The wait table loses no wake-up, and does where a fence is missing.
 
-mod common;
-
-use common::{Client, accesses, by_states, is_right};
+use crate::common::{Client, accesses, by_states, is_right};
 use contend_checker::checked::Accessed;
 use contend_checker::{Checked, Exploration, Model, Violation, explore};
 use workloads::client::waiting::{

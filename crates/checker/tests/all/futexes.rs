@@ -1,8 +1,6 @@
 //! What the checked machine takes for granted of a futex, by a lock that takes more for granted and loses a wake-up.
 
-mod common;
-
-use common::{explored, violation};
+use crate::common::{explored, violation};
 use contend_checker::{Checked, Model, Report, Violation};
 use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Clock, Deadline, GaveUp, Home, Integer, Machine, Placed, Plan, Slept, Timeout, Word};

@@ -6,7 +6,7 @@
 //! at once. Sequential consistency never lets them. Under x86-TSO they can hold if, and only if, some thread has a
 //! store before a load of another location with nothing between that drains its buffer.
 
-mod axiomatic;
+use crate::axiomatic;
 
 use std::fmt::Write;
 

@@ -1,8 +1,6 @@
 //! The project's litmus tests as other tools write them: what is added for those tools changes no test.
 
-mod common;
-
-use common::suite;
+use crate::common::suite;
 use contend_checker::Model;
 use contend_checker::litmus::Test;
 

@@ -1,10 +1,8 @@
 //! The project's litmus suite against its published verdicts, and files that are no tests.
 
-mod common;
-
 use std::time::Duration;
 
-use common::folder;
+use crate::common::folder;
 use contend_checker::Model;
 use contend_checker::litmus::{Limits, Quantifier, Test, Trouble, native};
 

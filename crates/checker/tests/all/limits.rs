@@ -1,8 +1,6 @@
 //! What ends an exploration: that it is to stop, and that the checked machine is too small for a client.
 
-mod common;
-
-use common::by_states;
+use crate::common::by_states;
 use contend_checker::{Bound, Checked, Exploration, Model, Report, Search, explore};
 use machine::Ordering::Relaxed;
 use machine::{Home, Integer, Machine, Node, Placed, Plan, Timeout, Word};

@@ -1,8 +1,6 @@
 //! How often threads wake others, from state to state: neither forgotten where states are merged nor counted on another way.
 
-mod common;
-
-use common::{by_states, explored};
+use crate::common::{by_states, explored};
 use contend_checker::checked::wakes;
 use contend_checker::{Checked, Exploration, Model, explore};
 use machine::Ordering::Relaxed;

@@ -1,8 +1,6 @@
 //! Loads of one word with nothing but delays between them, which count as one where they are by one ordering.
 
-mod common;
-
-use common::by_states;
+use crate::common::by_states;
 use contend_checker::{Checked, Exploration, Model, explore};
 use machine::Ordering::{self, Acquire, Relaxed, Release};
 use machine::{Home, Machine, Placed, PlainCell, Plan, Word};

@@ -1,15 +1,13 @@
 //! Three ways through the same client give the same verdicts and the same final states: every execution once, every
 //! state once, and every order of accesses with no reduction at all.
 
-mod random;
-
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
+use crate::random::Random;
 use contend_checker::{Checked, Exploration, Model, Search, explore};
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use machine::{Home, Integer, Machine, Ordering, Placed, PlainCell, Plan, Word};
-use random::Random;
 
 const WAYS: [Search; 3] = [Search::Executions, Search::States, Search::Interleavings];
 

@@ -1,9 +1,9 @@
 //! Condition variable, semaphore, barrier and once: no thread sleeps for ever, none goes on too early, and every ordering is
 //! needed.
 
-mod common;
+use crate::common;
 
-use common::{Client, by_states, is_right};
+use crate::common::{Client, by_states, is_right};
 use contend_checker::checked::{Accessed, Operation};
 use contend_checker::{Checked, Exploration, Model, Mutation, Violation, explore};
 use machine::Ordering::Acquire;

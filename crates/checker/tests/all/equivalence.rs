@@ -2,14 +2,13 @@
 //! explorer visits every execution graph exactly once, which is what its reduction promises. Programs with transactions also end
 //! as on a machine that takes a transaction in one step.
 
-mod axiomatic;
-mod operational;
-mod random;
+use crate::axiomatic;
+use crate::operational;
 
+use crate::random::Random;
 use contend_checker::Model;
 use contend_checker::litmus::program::{Expression, Operator, Program, Step, Update, Width, address_of};
 use machine::Ordering;
-use random::Random;
 
 const REGISTERS: usize = 5;
 

@@ -1,7 +1,7 @@
 //! Litmus tests with transactions: their verdicts elsewhere than in the table of all tests, and what each verdict hangs on.
 
-mod common;
-mod operational;
+use crate::common;
+use crate::operational;
 
 use contend_checker::Model;
 use contend_checker::litmus::program::{

@@ -1,8 +1,8 @@
 //! Queue nodes that are freed twice, found in both searches, and that no lock keeps once it is dropped.
 
-mod common;
+use crate::common;
 
-use common::{by_states, violation};
+use crate::common::{by_states, violation};
 use contend_checker::checked::nodes_out;
 use contend_checker::{Checked, Exploration, Model, explore};
 use locks::catalogue::{LOCKS, Lock, Visitor, visit};

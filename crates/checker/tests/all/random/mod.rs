@@ -1,5 +1,4 @@
 //! Pseudo-random numbers for random programs, the same on every machine.
-#![allow(dead_code)] // each test file uses its part
 
 /// A small generator of pseudo-random numbers (xorshift).
 pub(crate) struct Random(pub(crate) u64);

@@ -1,9 +1,9 @@
 //! The mutex whose owner inherits: it excludes, no waiter is forgotten whatever the kernel does, every ordering is
 //! needed, and mistakes in its use of the kernel's calls are found.
 
-mod common;
+use crate::common;
 
-use common::{by_states, explored, is_right, violation};
+use crate::common::{by_states, explored, is_right, violation};
 use contend_checker::checked::{Accessed, Operation};
 use contend_checker::{Checked, Exploration, Model, Mutation, Report, explore};
 use locks::{Denied, RawLock, RtMutex, TryLock};

@@ -1,0 +1,33 @@
+//! The tests of the checker, in one program: each that had the locks in it would be compiled for a minute.
+
+mod axiomatic;
+mod changing_sides;
+mod clients;
+mod common;
+mod counts;
+mod cycles;
+mod equivalence;
+mod freed_nodes;
+mod futexes;
+mod inheriting;
+mod limits;
+mod litmus;
+mod litmus_exchanges;
+mod litmus_names;
+mod litmus_races;
+mod litmus_transactions;
+mod litmus_variants;
+mod livelocks;
+mod locks_by_states;
+mod loops;
+mod operational;
+mod polls;
+mod random;
+mod replays;
+mod seeded_bugs;
+mod states;
+mod transactions;
+mod wait_table;
+mod waiting;
+mod wakes;
+mod ww;

@@ -95,7 +95,7 @@ fn counts_are_the_same_in_every_process_and_whatever_memory_holds() {
         let mut child = Command::new(std::env::current_exe().expect("this test"));
         child.args([
             "--exact",
-            "counts_are_the_same_in_every_process_and_whatever_memory_holds",
+            "counts::counts_are_the_same_in_every_process_and_whatever_memory_holds",
             "--nocapture",
         ]);
         let output = child.env(CHILD, "x".repeat(bytes)).output().expect("it runs");

@@ -36,9 +36,11 @@ static struct waiter {
     _Atomic pid_t tid;
 } waiters[WAITERS];
 static const struct lock *waited_for;
+static bool idly; // waiters are of the idle class
 
 static void *wait_for_lock(void *number) {
     struct waiter *self = &waiters[(long)number];
+    if (idly) MUST(pthread_setschedparam(pthread_self(), SCHED_IDLE, &(struct sched_param){0}));
     self->tid = gettid();
     self->calling = 1;
     MUST(waited_for->acquire());
@@ -131,6 +133,40 @@ static void plainly(const struct lock *lock, long children) {
         reap(pid, "held across fork", i);
         disperse(team);
     }
+}
+
+// Free at the fork, with threads asleep that were woken and have not run: on one core, where they are of the idle class, they do
+// not run before this thread sleeps. A lock that was handed to one of them stays held in the child.
+static pthread_rwlock_t written = PTHREAD_RWLOCK_INITIALIZER;
+static int write_lock(void) { return pthread_rwlock_wrlock(&written); }
+static int write_unlock(void) { return pthread_rwlock_unlock(&written); }
+static int write_try(void) { return pthread_rwlock_trywrlock(&written); }
+static const struct lock write_side = {"rwlock", write_lock, write_unlock, write_try};
+static void free_with_waiters(const struct lock *lock, long children) {
+    cpu_set_t all, one;
+    CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
+    CPU_ZERO(&one);
+    for (int core = 0; CPU_COUNT(&one) == 0; core++)
+        if (CPU_ISSET(core, &all)) CPU_SET(core, &one);
+    CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+    idly = true;
+    for (long i = 0; i < children; i++) {
+        MUST(lock->acquire());
+        struct team *team = queue_up(lock);
+        MUST(lock->release());
+        pid_t pid = fork();
+        if (pid == 0) {
+            idly = false;
+            if (lock->try() == EBUSY) _exit(0);
+            MUST(lock->release());
+            live_on(lock);
+            _exit(0);
+        }
+        reap(pid, "free with waiters", i);
+        disperse(team);
+    }
+    idly = false;
+    CHECK(sched_setaffinity(0, sizeof all, &all) == 0);
 }
 
 // Released in the child by a thread that was itself handed the lock out of the queue before it forked.
@@ -226,11 +262,13 @@ static void *give_up(void *lock) {
     return NULL;
 }
 
-static void give_up_elsewhere(pthread_rwlock_t *lock) {
+static void in_a_thread(void *(*body)(void *), void *argument) {
     pthread_t thread;
-    MUST(pthread_create(&thread, NULL, give_up, lock));
+    MUST(pthread_create(&thread, NULL, body, argument));
     MUST(pthread_join(thread, NULL));
 }
+
+static void give_up_elsewhere(pthread_rwlock_t *lock) { in_a_thread(give_up, lock); }
 
 static void read_across_a_fork(pthread_rwlock_t *lock, const char *what) {
     MUST(pthread_rwlock_rdlock(lock));
@@ -269,6 +307,79 @@ static void reads_of_no_one_known(void) {
     read_across_a_fork(&many[1], "after a lock's memory is gone");
 }
 
+// A child makes the lock under which it read anew, as libraries do; its own child has it free.
+static void read_lock_made_anew(bool by_call) {
+    static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+    MUST(pthread_rwlock_rdlock(&lock));
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(100);
+        if (by_call)
+            MUST(pthread_rwlock_init(&lock, NULL));
+        else
+            lock = (pthread_rwlock_t)PTHREAD_RWLOCK_INITIALIZER;
+        MUST(pthread_rwlock_wrlock(&lock));
+        MUST(pthread_rwlock_unlock(&lock));
+        pid_t grandchild = fork();
+        if (grandchild == 0) {
+            MUST(pthread_rwlock_trywrlock(&lock));
+            MUST(pthread_rwlock_unlock(&lock));
+            _exit(0);
+        }
+        reap(grandchild, "read lock made anew", by_call);
+        _exit(0);
+    }
+    MUST(pthread_rwlock_unlock(&lock));
+    reap(pid, "read lock made anew", by_call);
+}
+
+// A condition that processes share, made in a child: each signal wakes a waiter.
+static struct shared {
+    pthread_mutex_t mutex;
+    pthread_cond_t cond;
+    int turn;
+} *shared;
+
+static void *take_turns(void *argument) {
+    MUST(pthread_mutex_lock(&shared->mutex));
+    for (int i = 0; i < 4; i++) {
+        while (shared->turn % 2 == 0) MUST(pthread_cond_wait(&shared->cond, &shared->mutex));
+        shared->turn++;
+        MUST(pthread_cond_signal(&shared->cond));
+    }
+    MUST(pthread_mutex_unlock(&shared->mutex));
+    return argument;
+}
+
+static void shared_condition_of_a_child(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(100);
+        shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        CHECK(shared != MAP_FAILED);
+        pthread_mutexattr_t of_mutex;
+        pthread_condattr_t of_cond;
+        MUST(pthread_mutexattr_init(&of_mutex));
+        MUST(pthread_condattr_init(&of_cond));
+        MUST(pthread_mutexattr_setpshared(&of_mutex, PTHREAD_PROCESS_SHARED));
+        MUST(pthread_condattr_setpshared(&of_cond, PTHREAD_PROCESS_SHARED));
+        MUST(pthread_mutex_init(&shared->mutex, &of_mutex));
+        MUST(pthread_cond_init(&shared->cond, &of_cond));
+        pthread_t thread;
+        MUST(pthread_create(&thread, NULL, take_turns, NULL));
+        MUST(pthread_mutex_lock(&shared->mutex));
+        for (int i = 0; i < 4; i++) {
+            shared->turn++;
+            MUST(pthread_cond_signal(&shared->cond));
+            while (shared->turn % 2 == 1) MUST(pthread_cond_wait(&shared->cond, &shared->mutex));
+        }
+        MUST(pthread_mutex_unlock(&shared->mutex));
+        MUST(pthread_join(thread, NULL));
+        _exit(0);
+    }
+    reap(pid, "shared condition of a child", 0);
+}
+
 int main(int argc, char **argv) {
     watch();
     long children = number(argc, argv, 1, 20);
@@ -278,7 +389,12 @@ int main(int argc, char **argv) {
         by_atfork(&locks[i], children);
         plainly(&locks[i], children);
     }
+    free_with_waiters(&locks[0], children);
+    free_with_waiters(&write_side, children);
     from_the_queue(children);
+    read_lock_made_anew(true);
+    read_lock_made_anew(false);
+    shared_condition_of_a_child();
     among_busy_threads(children);
     reads_of_no_one_known();
     printf("ok %ld children of each case\n", children);

@@ -156,6 +156,10 @@ impl<M: Machine> BlockingWord<M> {
         self.word.load(Relaxed) & RESERVED != 0
     }
 
+    pub(crate) fn is_unheld(&self) -> bool {
+        !is_held(self.word.load(Relaxed))
+    }
+
     /// Waits until no thread holds the lock, or waits for it.
     pub(crate) fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |state| state == 0);
@@ -549,6 +553,10 @@ macro_rules! blocking_lock {
 
             fn is_promised(&self) -> bool {
                 self.word.is_promised()
+            }
+
+            fn is_unheld(&self) -> bool {
+                self.word.is_unheld()
             }
         }
 

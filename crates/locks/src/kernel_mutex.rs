@@ -310,6 +310,10 @@ unsafe impl<M: Machine> RawLock<M> for KernelMutex<M> {
     fn is_promised(&self) -> bool {
         self.word.load(Relaxed) & HANDOFF != 0
     }
+
+    fn is_unheld(&self) -> bool {
+        is_free(self.word.load(Relaxed))
+    }
 }
 
 // SAFETY: true only after such an entry.

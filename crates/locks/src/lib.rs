@@ -221,6 +221,12 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
         false
     }
 
+    /// Of a lock that promises: whether no thread holds it, promised or not. In the child of a fork none of its waiters is left, and such a
+    /// lock is to be made anew. Others that are free have no waiters.
+    fn is_unheld(&self) -> bool {
+        false
+    }
+
     /// Whether only the thread that has acquired the lock may release it.
     const OWNER_RELEASES: bool = false;
 

@@ -624,6 +624,10 @@ unsafe impl<M: Machine, const FORM: u8> RawLock<M> for Rwsem<M, FORM> {
     fn is_promised(&self) -> bool {
         Self::hands_over(self.count.load(Relaxed))
     }
+
+    fn is_unheld(&self) -> bool {
+        is_free(self.count.load(Relaxed))
+    }
 }
 
 // SAFETY: true only after such an entry.

@@ -26,6 +26,8 @@ pub(crate) struct Algorithm {
     pub(crate) try_acquire: Attempt,
     pub(crate) acquire_until: unsafe fn(*const u8, Deadline) -> bool,
     pub(crate) release: Action,
+    /// [`RawLock::is_unheld`](locks::RawLock::is_unheld).
+    pub(crate) is_unheld: Attempt,
     /// The shared side; none for a lock that only one thread at a time can hold.
     pub(crate) shared: Option<Shared>,
     /// A timed acquisition is made of attempts.
@@ -61,6 +63,7 @@ trait PthreadLock: 'static {
     /// # Safety
     /// As [`RawLock::release`].
     unsafe fn release(&self);
+    fn is_unheld(&self) -> bool;
 }
 
 trait PthreadRwlock: PthreadLock {
@@ -106,7 +109,7 @@ unsafe fn lock_at<'a, S>(state: *const u8) -> &'a S {
 
 fn table<S: PthreadLock>() -> Algorithm {
     /// # Safety
-    /// As [`Algorithm`] says, for these four.
+    /// As [`Algorithm`] says, for these five.
     unsafe fn acquire<S: PthreadLock>(state: *const u8) {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state) }.acquire();
@@ -123,6 +126,10 @@ fn table<S: PthreadLock>() -> Algorithm {
         // SAFETY: passed on.
         unsafe { lock_at::<S>(state).release() };
     }
+    unsafe fn is_unheld<S: PthreadLock>(state: *const u8) -> bool {
+        // SAFETY: passed on.
+        unsafe { lock_at::<S>(state) }.is_unheld()
+    }
     Algorithm {
         bytes: size_of::<S>(),
         align: align_of::<S>(),
@@ -130,6 +137,7 @@ fn table<S: PthreadLock>() -> Algorithm {
         try_acquire: try_acquire::<S>,
         acquire_until: acquire_until::<S>,
         release: release::<S>,
+        is_unheld: is_unheld::<S>,
         shared: None,
         emulated: S::EMULATED,
     }
@@ -192,6 +200,10 @@ impl<L: TryLock<Patient>> PthreadLock for Tried<L> {
         unsafe { self.0.release() };
         released(address);
     }
+
+    fn is_unheld(&self) -> bool {
+        self.0.is_unheld()
+    }
 }
 
 impl<L: RawRwLock<Patient> + TryLock<Patient>> PthreadRwlock for Tried<L> {
@@ -243,6 +255,10 @@ impl<L: TimedLock<Patient>> PthreadLock for Timed<L> {
     unsafe fn release(&self) {
         // SAFETY: by the caller.
         unsafe { self.0.release() };
+    }
+
+    fn is_unheld(&self) -> bool {
+        self.0.is_unheld()
     }
 }
 

@@ -72,6 +72,7 @@ impl Choice {
             try_acquire: no,
             acquire_until: never,
             release: nothing,
+            is_unheld: no,
             shared: None,
             emulated: false,
         };
@@ -214,6 +215,7 @@ impl KindChoices {
             }
             decided => return decided,
         };
+        tag.touch();
         Initialisation::alone(|_| {
             let before = tag.owner();
             if let Owner::Ours(_) | Owner::Glibc | Owner::Unplaced = before {

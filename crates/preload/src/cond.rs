@@ -442,9 +442,10 @@ pub(crate) unsafe extern "C-unwind" fn init(
     if error == 0 && MUTEXES.swaps() {
         // SAFETY: see above.
         let cond = unsafe { Cond::at(cond) };
-        cond.enter_generation();
         if cond.shared() {
-            MUTEXES.leave(Refusal::Condition);
+            MUTEXES.leave(Refusal::Condition); // and all of it is glibc's
+        } else {
+            cond.enter_generation();
         }
     }
     error

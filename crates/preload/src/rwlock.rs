@@ -508,7 +508,11 @@ pub(crate) fn keep_own_reads(thread: &Thread) {
         // SAFETY: the lock is held, since no thread but its readers has given up a read lock: so it is alive.
         let lock = unsafe { Rwlock::at(address as *mut pthread_rwlock_t) };
         if let Some(choice) = lock.choice() {
-            lock.state(choice).keep_reads_only(count);
+            let state = lock.state(choice);
+            // A lock that was assigned anew meanwhile is free, and not read by any thread.
+            if !state.is_free() {
+                state.keep_reads_only(count);
+            }
         }
     });
 }
@@ -527,6 +531,7 @@ pub(crate) unsafe extern "C-unwind" fn init(
     if error == 0 && RWLOCKS.watched() {
         // SAFETY: see above. glibc has zeroed it but for its attributes.
         let lock = unsafe { Rwlock::at(lock) };
+        thread::current().reads.forget(lock.address()); // what was there before
         let wanted = site::choice(ObjectKind::Rwlock, lock.address(), caller, site::Call::Initialises);
         lock.tag.set(wanted.map_or(Owner::Initialised, Owner::Wanted));
         if recorder::enabled() && lock.refusal().is_none() {

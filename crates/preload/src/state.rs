@@ -189,6 +189,10 @@ impl<'a> State<'a> {
         // Together: who gives up a hold of the parent's meanwhile would wipe this one.
         let attempt = || {
             Initialisation::alone(|_| {
+                // Those who waited in the parent do not exist, and no thread of this process waits before one was in.
+                if self.is_stale_and_unheld() {
+                    self.clear();
+                }
                 let taken = side.try_acquire(&self);
                 if taken {
                     self.generation.store(generation(), Ordering::Relaxed);
@@ -290,8 +294,18 @@ impl<'a> State<'a> {
         }
     }
 
+    /// In the child of a fork, for a lock that it has not used yet: whether no thread held it in the parent, though some may have waited.
+    fn is_stale_and_unheld(&self) -> bool {
+        // SAFETY: the promise of `State::new`.
+        !is_now(self.generation.load(Ordering::Relaxed))
+            && unsafe { (self.choice.algorithm.is_unheld)(self.at) }
+    }
+
     /// Whether no thread holds the lock.
     pub(crate) fn is_free(&self) -> bool {
+        if self.is_stale_and_unheld() {
+            return true;
+        }
         // SAFETY: the promise of `State::new`; what was just taken is released.
         unsafe {
             let taken = (self.choice.algorithm.try_acquire)(self.at);

@@ -79,6 +79,13 @@ impl Tag {
         }
     }
 
+    /// Writes what is there. Where the page may not be written, as some programs have it to see the first write, the fault is here, and its
+    /// handler may take locks: it does not interrupt a thread that others wait for.
+    pub(crate) fn touch(&self) {
+        let value = self.0.load(Ordering::Relaxed);
+        let _ = self.0.compare_exchange(value, value, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     pub(crate) fn set(&self, owner: Owner) {
         let value = match owner {
             Owner::Undecided => 0,

@@ -344,7 +344,9 @@ fn this_process() -> u32 {
 /// those few that were taken before the first search.
 #[cold]
 fn reclaim_blocks() -> bool {
-    if TAKEN.load(Ordering::Relaxed) < ENOUGH.load(Ordering::Relaxed) {
+    // The more of them are made, the sooner: the last is not to be reached while there are some of ended threads.
+    let left = ((CHUNKS * CHUNK_BLOCKS) as u32).saturating_sub(BLOCK_COUNT.load(Ordering::Relaxed));
+    if TAKEN.load(Ordering::Relaxed) < ENOUGH.load(Ordering::Relaxed).min(left / 2) {
         return false;
     }
     let process = this_process();

@@ -165,6 +165,24 @@ fn waits_are_told_by_their_callers() {
     assert_eq!((many.exclusive.contended, told), (256, 8));
 }
 
+/// Exports show them around the call: what wraps locks is left out, and so is what only some of the waits have.
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files to be shared")]
+fn waits_of_one_call_have_the_callers_that_are_common_to_all_of_them() {
+    let stacks: [&[u64]; 2] = [&[0x2000, 0x2100, 0x2200, 0x2300], &[0x2000, 0x2100, 0x2200, 0x2400]];
+    for (waits, common) in [(&stacks[..1], &[0x2100, 0x2200, 0x2300][..]), (&stacks, &[0x2100, 0x2200])] {
+        let table = table(|section| {
+            section.note_mappings(b"1000-9000 r-xp 00000000 08:01 1 /nowhere/one\n", &[]);
+            for &frames in waits.iter().chain(waits) {
+                section.count(&AttachedWait { frames, caller: 0x2100, ..wait(11, MUTEX, 0x1000, 1_000) });
+            }
+        });
+        let [site] = &row(&table, 0x1000, MUTEX).call_sites[..] else { panic!("one call: {table:?}") };
+        let calls: Vec<_> = site.calls.iter().map(|call| call.address + 1).collect();
+        assert_eq!((site.waits, &*calls), (2 * waits.len() as u64, common));
+    }
+}
+
 /// A full profile loses waits, counts them, and stays one that can be read.
 #[test]
 #[cfg_attr(miri, ignore = "Miri maps no files to be shared")]

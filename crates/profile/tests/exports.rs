@@ -317,7 +317,7 @@ fn with_call_sites() -> LockTable {
         waits,
         waited_ns,
         behind_ns,
-        call: Some(Call { address, lines: vec![line(function, "pool.c", 9)], module: None }),
+        calls: vec![Call { address, lines: vec![line(function, "pool.c", 9)], module: None }],
         ..SiteUse::default()
     };
     table.rows[0].call_sites = vec![

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use contend_profile::format::{HeaderValues, PAGE, RunValues, TaskValues};
 use contend_profile::read::{LockRow, LockTable, Profile};
-use contend_profile::record::{Mode, Outcome, PerThread, Trace};
+use contend_profile::record::{Call, Mode, Outcome, PerThread, Trace};
 use contend_profile::session::Look;
 use contend_profile::{Options, format};
 use pthread::object::ObjectKind;
@@ -80,7 +80,8 @@ fn a_wait_for_a_lock_counts_in_each_interval_that_it_falls_into() {
     let recorder = &file.recorder;
     let first = look(&file);
     recorder.acquired(&holder, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
-    let since = recorder.waits(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
+    let call = Call { object: 0x1000, caller: 0x5000 };
+    let since = recorder.waits(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, call);
     pass(30);
     let second = look(&file);
     pass(500);
@@ -88,7 +89,7 @@ fn a_wait_for_a_lock_counts_in_each_interval_that_it_falls_into() {
     pass(7);
     recorder.releasing(&holder, &lock, Mode::Exclusive);
     recorder.waits_no_more(&waiter);
-    recorder.acquired(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(since));
+    recorder.acquired(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, call, Some(since));
     recorder.releasing(&waiter, &lock, Mode::Exclusive);
     let fourth = look(&file);
     let waited = |before: &Look, now: &Look| {
@@ -99,6 +100,22 @@ fn a_wait_for_a_lock_counts_in_each_interval_that_it_falls_into() {
     assert_eq!(waited(&first, &second), (30.0, 0, 1));
     assert_eq!(waited(&second, &third), (500.0, 0, 1));
     assert_eq!(waited(&third, &fourth), (7.0, 1, 0));
+    let of_site = row(&between(&third, fourth.clone()), 0x1000).map(|row| row.call_sites[0].waited_ns);
+    assert_eq!(of_site, Some(7.0));
+}
+
+/// It is known at its end how long it lasted, and that counts there.
+#[test]
+fn a_hold_that_began_before_an_interval_is_time_that_the_lock_was_held() {
+    let file = File::new(1 << 20, 1);
+    let (holder, lock) = (PerThread::new(), Trace::new());
+    file.recorder.acquired(&holder, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
+    pass(30);
+    let before = look(&file);
+    pass(500);
+    file.recorder.releasing(&holder, &lock, Mode::Exclusive);
+    let table = between(&before, look(&file));
+    assert_eq!(row(&table, 0x1000).map(|row| (row.acquisitions(), row.held_ns())), Some((0, 530.0)));
 }
 
 #[test]
@@ -153,6 +170,14 @@ fn a_condition_wait_counts_for_the_part_that_is_in_the_interval() {
     file.recorder.cond_waits(&t, started);
     pass(1_000_000);
     let before = look(&file);
+    let waiting = Profile::parse("waiting", &file.bytes()).unwrap().table(&Options::default());
+    let waiting = row(&waiting, 0x1000).unwrap();
+    assert_eq!((waiting.exclusive.condition_ns, waiting.exclusive.unended.condition_ns), (0.0, 1_000_000.0));
+    assert!(
+        waiting.threads_ns < 1_000.0,
+        "the wait is no time in which it could be held: {}",
+        waiting.threads_ns
+    );
     pass(40);
     file.recorder.cond_waited(&t, &lock, 0x1000, started, None, Outcome::Woken);
     pass(10);

@@ -73,7 +73,8 @@ impl Plot {
         self
     }
 
-    /// Draws the first curve in bold: the one that the others are compared with.
+    /// Draws the first curve in bold: the one that the others are compared with. The legend says nothing of collapses then: the verdict
+    /// stands beside such a plot, and knows how likely each is.
     #[must_use]
     pub fn bold_first(mut self) -> Self {
         self.bold_first = true;
@@ -119,7 +120,7 @@ impl Plot {
     /// The legend as a list of HTML, whose lines are broken where the page is narrow.
     pub(crate) fn html_legend(&self) -> String {
         let line = |(number, curve): (usize, &Curve)| {
-            let (name, facts) = legend(curve);
+            let (name, facts) = self.legend(curve);
             let name = page::name(&name);
             let name = if self.is_bold(number) { format!("<b>{name}</b>") } else { name };
             format!("<li>{} {name} <span>{}</span></li>\n", svg::key(self, number), page::name(&facts))
@@ -134,6 +135,19 @@ impl Plot {
         let can_be_changed = self.bold_first && self.unit == Unit::Speedup && !self.curves.is_empty();
         let looks = (0..self.curves.len()).map(|number| svg::look(self, number));
         can_be_changed.then(|| ToDraw { axis: &self.axis, curves: &self.curves, looks: looks.collect() })
+    }
+
+    /// One line of a legend: label, provenance, and the two facts that a curve is looked at for.
+    fn legend(&self, curve: &Curve) -> (String, String) {
+        let name = format!("{}, {}", printable(&curve.label), curve.provenance);
+        let Some(peak) = curve.peak() else { return (name, String::new()) };
+        let mut facts = format!("peak {} at {}", prefixed_short(peak.value), peak.cores);
+        match curve.collapse_cores().filter(|_| !self.bold_first) {
+            Some(collapse) => facts += &format!(", collapsed from {collapse}"),
+            None if self.bold_first => {}
+            None => facts += ", no collapse",
+        }
+        (name, facts)
     }
 
     fn is_bold(&self, number: usize) -> bool {
@@ -155,18 +169,6 @@ pub(crate) struct ToDraw<'a> {
     axis: &'a str,
     curves: &'a [Curve],
     looks: Vec<svg::Look>,
-}
-
-/// One line of a legend: label, provenance, and the two facts that a curve is looked at for.
-fn legend(curve: &Curve) -> (String, String) {
-    let name = format!("{}, {}", printable(&curve.label), curve.provenance);
-    let Some(peak) = curve.peak() else { return (name, String::new()) };
-    let mut facts = format!("peak {} at {}", prefixed_short(peak.value), peak.cores);
-    match curve.collapse_cores() {
-        Some(collapse) => facts += &format!(", collapsed from {collapse}"),
-        None => facts += ", no collapse",
-    }
-    (name, facts)
 }
 
 /// A value with three digits and a prefix.
@@ -218,8 +220,11 @@ mod tests {
 
     #[test]
     fn legend_gives_peak_and_collapse() {
-        let (name, facts) = legend(&collapsing("a\x1b", Provenance::Predicted));
+        let curve = collapsing("a\x1b", Provenance::Predicted);
+        let plot = Plot::new("t", [&curve]).unwrap();
+        let (name, facts) = plot.legend(&curve);
         assert_eq!(name, "a\\u{1b}, predicted");
         assert_eq!(facts, "peak 4.7 at 6, collapsed from 12");
+        assert_eq!(plot.bold_first().legend(&curve).1, "peak 4.7 at 6", "the verdict says the rest");
     }
 }

@@ -22,6 +22,9 @@ pub struct Unended {
     pub holds: u64,
     /// How long they had lasted, ns.
     pub held_ns: f64,
+    /// How long the condition waits with it had lasted that were not over, ns. Which lock a thread waits with is taken to be the one
+    /// with which it has waited longest.
+    pub condition_ns: f64,
 }
 
 impl Unended {
@@ -31,6 +34,7 @@ impl Unended {
             waited_ns: self.waited_ns + more.waited_ns,
             holds: self.holds.saturating_add(more.holds),
             held_ns: self.held_ns + more.held_ns,
+            condition_ns: self.condition_ns + more.condition_ns,
         }
     }
 }
@@ -130,6 +134,7 @@ pub(super) struct UnendedOf<'p>(BTreeMap<u32, OfLock<'p>>);
 struct OfLock<'p> {
     waits: Vec<Lasting<'p>>,
     holds: Vec<Lasting<'p>>,
+    condition_ns: f64,
 }
 
 impl<'p> UnendedOf<'p> {
@@ -148,8 +153,21 @@ impl<'p> UnendedOf<'p> {
             }
         }
         let mut pairs: BTreeMap<u32, Vec<&PairRecord>> = BTreeMap::new();
+        let mut waited_with: HashMap<u64, &PairRecord> = HashMap::new();
         for pair in &section.pairs {
             pairs.entry(pair.lock()).or_default().push(pair);
+            let longest = waited_with.entry(pair.thread).or_insert(pair);
+            let order = |pair: &PairRecord| (pair.values.condition_ticks, pair.values.released);
+            if !pair.shared() && order(pair) > order(longest) {
+                *longest = pair;
+            }
+        }
+        for (position, pair) in waited_with {
+            let Some(thread) = section.threads.get(&position) else { continue };
+            let lasted_ns = ends.lasted_ns(section, thread, thread.waiting_since);
+            if lasted_ns > 0.0 {
+                by_lock.entry(pair.lock()).or_default().condition_ns += lasted_ns;
+            }
         }
         for (lock, pairs) in pairs {
             let is_waited_for = by_lock.get(&lock).is_some_and(|of| !of.waits.is_empty());
@@ -179,7 +197,8 @@ impl<'p> UnendedOf<'p> {
                     timed.fold((0, 0.0), |(count, ns), for_ns| (count + 1, ns + for_ns))
                 };
                 let ((waits, waited_ns), (holds, held_ns)) = (ours(&of.waits), ours(&of.holds));
-                Unended { waits, waited_ns, holds, held_ns }
+                let condition_ns = if shared { 0.0 } else { of.condition_ns };
+                Unended { waits, waited_ns, holds, held_ns, condition_ns }
             });
             (lock, sum, of.waits.iter().map(|wait| wait.position))
         })

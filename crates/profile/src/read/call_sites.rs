@@ -65,9 +65,13 @@ impl Callers {
             let (function, source, file) = place_of(section, caller, stacks, symbols);
             let site = uses.entry((function.clone(), source.clone())).or_insert_with(|| {
                 let calls = calls.as_mut();
-                let call = calls.and_then(|calls| calls.of_site(section, caller, stacks, &function, symbols));
-                SiteUse { function, source, file, call, ..SiteUse::default() }
+                let calls = calls.map(|calls| calls.of_site(section, caller, stacks, &function, symbols));
+                SiteUse { function, source, file, calls: calls.unwrap_or_default(), ..SiteUse::default() }
             });
+            if !site.callers.is_empty() {
+                // Calls of one place with callers of their own.
+                site.calls.truncate(1);
+            }
             site.callers.push(caller);
             site.add(&sum, own_ns, |ticks| ticks as f64 * ns_per_tick);
             if section.process.watches_cores != 0 {

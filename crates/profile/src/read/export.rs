@@ -9,7 +9,7 @@ mod protobuf;
 mod trace;
 
 use std::borrow::Cow;
-use std::{iter, slice};
+use std::iter;
 
 pub use folded::to_folded;
 pub use otel::to_otel;
@@ -75,17 +75,20 @@ fn samples_of_lock(row: &LockRow) -> impl Iterator<Item = Sample<'_>> {
         held_ns: row.held_ns(),
         behind_ns: 0.0,
     };
-    let known = row.call_sites.iter().filter_map(|site| Some((site, site.call.as_ref()?)));
+    let known = row.call_sites.iter().filter(|site| !site.calls.is_empty());
+    // In an interval of a recording, call sites have all of a wait that began before it.
+    let of_sites: f64 = row.call_sites.iter().map(|site| site.waited_ns).sum();
+    let scale = if of_sites > rest.waited_ns { rest.waited_ns / of_sites } else { 1.0 };
     let mut samples: Vec<_> = known
-        .map(|(site, call)| {
+        .map(|site| {
             let contended = site.waits.min(rest.contended);
-            let waited_ns = site.waited_ns.round().min(rest.waited_ns).max(0.0);
+            let waited_ns = (site.waited_ns * scale).round().min(rest.waited_ns).max(0.0);
             rest.contended -= contended;
             rest.waited_ns -= waited_ns;
             Sample {
                 process: row.pid,
                 lock: rest.lock.clone(),
-                calls: Cow::Borrowed(slice::from_ref(call)),
+                calls: Cow::Borrowed(&*site.calls),
                 contended,
                 waited_ns,
                 held_ns: 0.0,

@@ -27,8 +27,9 @@ impl Gil {
     /// by which a thread that gives the interpreter up sees that another one has it: that is soon.
     pub(super) fn among(rows: &[LockRow], threads_ns: f64) -> Option<Self> {
         let waits = |row: &&LockRow| row.exclusive.condition_waits > 0 && is_of_interpreter(row);
-        let row = rows.iter().filter(waits).max_by(|a, b| a.condition_ns().total_cmp(&b.condition_ns()))?;
-        let waited_ns = row.condition_ns();
+        let row =
+            rows.iter().filter(waits).max_by(|a, b| a.all_condition_ns().total_cmp(&b.all_condition_ns()))?;
+        let waited_ns = row.all_condition_ns();
         let share = if threads_ns > 0.0 { (waited_ns / threads_ns).min(1.0) } else { 0.0 };
         Some(Self { lock: row.id, name: row.name.clone(), waited_ns, share })
     }

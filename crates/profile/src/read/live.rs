@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::time::ClockId;
 use serde::Serialize;
 
-use super::container::{CallerRecord, PairRecord, Section};
+use super::container::{CallerRecord, LockRecord, PairRecord, Section};
 use super::names::{printable, thread_name};
 use super::stacks::Call;
 use super::striped::Striped;
@@ -23,6 +23,7 @@ use super::table::{LockId, LockKind, LockRow, Options, SiteUse};
 use super::{Error, Profile, files};
 use crate::clock::{clock_ns, ticks};
 use crate::format::{RunValues, ThreadValues};
+use crate::record::MERGED;
 
 /// A way of using a lock: what a row of a live table is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -400,7 +401,6 @@ impl Counts {
         }
     }
 
-    /// Counts never fall, but for those of a record that was given to another lock and came back.
     fn less(self, before: Self) -> Self {
         self.with(before, u64::saturating_sub)
     }
@@ -419,6 +419,40 @@ impl Counts {
             hold_ticks: of(self.hold_ticks, other.hold_ticks),
         }
     }
+}
+
+/// Counts of pairs whose records were given to other locks since an earlier look, by the row of merged locks that they have gone to.
+/// They were told at that look, as those of their own locks.
+#[derive(Default)]
+struct Moved(HashMap<(LockUse, u64), Counts>);
+
+impl Moved {
+    fn between(before: &Moment, now: &Moment) -> Self {
+        let mut moved: HashMap<_, Counts> = HashMap::new();
+        for (&(used, thread), then) in &before.pairs {
+            let counts = now.pairs.get(&(used, thread)).map(|pair| pair.counts).unwrap_or_default();
+            if began_anew(&counts, &then.counts) {
+                let merged = LockUse { lock: LockId { number: MERGED, ..used.lock }, ..used };
+                let sum = moved.entry((merged, thread)).or_default();
+                *sum = sum.and(then.counts);
+            }
+        }
+        Self(moved)
+    }
+
+    /// What of a pair's counts was told before.
+    fn before(&self, key: (LockUse, u64), now: &Counts, then: Counts) -> Counts {
+        match self.0.get(&key) {
+            _ if began_anew(now, &then) => Counts::default(),
+            Some(&moved) => then.and(moved),
+            None => then,
+        }
+    }
+}
+
+/// Counts never fall, but for those of a record that was given to another lock: if the thread uses the first one again, it has a new record.
+fn began_anew(now: &Counts, then: &Counts) -> bool {
+    now.acquisitions < then.acquisitions
 }
 
 impl Moment {
@@ -472,13 +506,16 @@ impl Moment {
             threads: HashMap::new(),
             sections: HashMap::new(),
         };
+        // A forked child uses its parent's locks, too.
+        let locks = profile.sections.iter().flat_map(|section| &section.locks);
+        let locks: HashMap<u32, &LockRecord> = locks.map(|(&number, lock)| (number, lock)).collect();
         for section in &profile.sections {
-            moment.add(section, present.contains(&section.number));
+            moment.add(section, present.contains(&section.number), &locks);
         }
         moment
     }
 
-    fn add(&mut self, section: &Section, present: bool) {
+    fn add(&mut self, section: &Section, present: bool, locks: &HashMap<u32, &LockRecord>) {
         let p = &section.process;
         let of_section = SectionNow {
             pid: p.pid,
@@ -493,7 +530,7 @@ impl Moment {
         let mut touched = HashSet::new();
         for pair in &section.pairs {
             let values = &pair.values;
-            let address = section.locks.get(&pair.lock()).map_or(0, |lock| lock.values.address);
+            let address = locks.get(&pair.lock()).map_or(0, |lock| lock.values.address);
             let now = self.pairs.entry((used(values.key), pair.thread)).or_default();
             now.counts = now.counts.and(Counts::of(pair));
             if now.counts.acquisitions.max(now.counts.contended) > 0 {
@@ -538,9 +575,10 @@ impl Moment {
         for &(used, thread) in self.pairs.keys() {
             uses.entry(used).or_default().push(thread);
         }
+        let moved = Moved::between(before, self);
         let mut rows: Vec<LiveRow> = uses
             .iter()
-            .map(|(&used, threads)| self.row(used, threads, &uses, before, span_ns, names))
+            .map(|(&used, threads)| self.row(used, threads, &uses, (before, &moved), span_ns, names))
             .collect();
         rows.retain(|row| row.since != Since::default() || row.waiters_now > Some(0) || row.holders_now > 0);
         rows.iter_mut().for_each(|row| row.call_sites = self.call_sites(row.id, before, names));
@@ -553,7 +591,7 @@ impl Moment {
         used: LockUse,
         threads: &[u64],
         uses: &HashMap<LockUse, Vec<u64>>,
-        before: &Self,
+        (before, moved): (&Self, &Moved),
         span_ns: f64,
         names: &Names,
     ) -> LiveRow {
@@ -565,7 +603,8 @@ impl Moment {
         for &thread in threads {
             let key = (used, thread);
             let (now, then) = (self.pairs[&key], before.pairs.get(&key).copied().unwrap_or_default());
-            let new = now.counts.less(then.counts);
+            let then_counts = moved.before(key, &now.counts, then.counts);
+            let new = now.counts.less(then_counts);
             counts = counts.and(new);
             let holds = holders.iter().any(|&(holder, _)| holder == thread);
             // Waits and holds that are not over are in no count yet; those that were not over then are in one, all of them.
@@ -574,11 +613,14 @@ impl Moment {
             let held_then =
                 then.holds.filter(|_| holds || then.holds != now.holds).and_then(|hold| hold.since);
             let held = self.ongoing(held_now) - before.ongoing(held_then);
+            let held = self.held_ticks(now.counts, of_section.cost_in_hold)
+                - self.held_ticks(then_counts, of_section.cost_in_hold)
+                + if self.header.sample_period > 1 { 0.0 } else { held };
             let of_thread = Since {
                 acquisitions: new.acquisitions,
                 contended: new.contended,
                 waited_ns: self.ns((new.wait_ticks as f64 + waits).max(0.0)),
-                held_ns: self.ns(self.held_ticks(new, held, of_section.cost_in_hold)),
+                held_ns: self.ns(held.max(0.0)),
             };
             since.add(&of_thread);
             of_threads.push(ThreadUse {
@@ -691,16 +733,15 @@ impl Moment {
         since.map_or(0.0, |since| self.ticks.saturating_sub(since) as f64)
     }
 
-    /// Ticks of holds: of those that are over, and if all of them are timed `ongoing` more.
-    fn held_ticks(&self, new: Counts, ongoing: f64, cost_in_hold: f64) -> f64 {
-        let cost = cost_in_hold * new.timed_holds as f64;
+    /// Ticks of all holds of a pair so far, by those that were timed. What is new since an earlier look is the difference, since the
+    /// holds that are timed between two looks are none of those that begin there, or too few to tell of them.
+    fn held_ticks(&self, counts: Counts, cost_in_hold: f64) -> f64 {
+        let timed = counts.timed_holds as f64;
+        let ticks = (counts.hold_ticks as f64 - cost_in_hold * timed).max(0.0);
         if self.header.sample_period <= 1 {
-            return (new.hold_ticks as f64 - cost + ongoing).max(0.0);
+            return ticks;
         }
-        if new.timed_holds == 0 {
-            return 0.0;
-        }
-        (new.hold_ticks as f64 - cost).max(0.0) * new.holds as f64 / new.timed_holds as f64
+        if timed > 0.0 { ticks * (counts.holds as f64 / timed).max(1.0) } else { 0.0 }
     }
 
     fn ns(&self, ticks: f64) -> f64 {
@@ -993,6 +1034,47 @@ mod tests {
         sampled.sections[0].process.cost_in_hold = 20 * 1024;
         let row = only(moment(&sampled, 10_000).since(None, &Names::default()));
         assert_eq!((row.since.held_ns, row.section_ns), (3_000.0, Some(30.0)));
+    }
+
+    /// Which of them are timed is chance, and what a look has timed began before it.
+    #[test]
+    fn a_sampled_hold_counts_when_it_ends_and_rare_ones_in_the_mean() {
+        let look = |acquisitions, timed, ticks| {
+            let pair =
+                PairValues { hold_same_count: timed, hold_same_ticks: ticks, ..pair(acquisitions, 0, 0, 0) };
+            let mut sampled = profile(&[(1, pair)], [None; 2]);
+            sampled.header.sample_period = 64;
+            moment(&sampled, 10_000)
+        };
+        let looks = [look(0, 0, 0), look(1, 0, 0), look(1, 1, 5_000), look(20, 1, 5_000), look(20, 2, 6_000)];
+        let names = Names::default();
+        let held = looks.windows(2).map(|pair| {
+            let table = pair[1].since(Some(&pair[0]), &names);
+            table.rows.first().map_or(0.0, |row| row.since.held_ns)
+        });
+        let held: Vec<f64> = held.collect();
+        assert_eq!(held, [0.0, 5_000.0, 95_000.0, 0.0]);
+    }
+
+    #[test]
+    fn what_moves_to_the_merged_row_is_not_counted_again() {
+        let merged = |acquisitions| PairValues { key: u64::from(MERGED) << 1, ..pair(acquisitions, 0, 0, 0) };
+        let other = |acquisitions| PairValues { key: KEY + 2, ..pair(acquisitions, 0, 0, 0) };
+        let first = moment(&profile(&[(1, pair(1_000, 0, 0, 0)), (1, merged(10))], [None; 2]), 1_000);
+        // Its record is another lock's, and five more of its acquisitions were counted before.
+        let second = moment(&profile(&[(1, other(3)), (1, merged(1_017))], [None; 2]), 2_000);
+        let table = second.since(Some(&first), &Names::default());
+        let counted = |key: u64| {
+            let number = (key >> 1) as u32;
+            table.rows.iter().find(|row| row.id.lock.number == number).map(|row| row.since.acquisitions)
+        };
+        assert_eq!(
+            (counted(KEY), counted(KEY + 2), counted(u64::from(MERGED) << 1)),
+            (None, Some(3), Some(7))
+        );
+        let third = moment(&profile(&[(1, pair(2, 0, 0, 0)), (1, merged(1_020))], [None; 2]), 3_000);
+        let again = third.since(Some(&second), &Names::default());
+        assert_eq!(again.rows.iter().map(|row| row.since.acquisitions).sum::<u64>(), 2, "{:?}", again.rows);
     }
 
     #[test]

@@ -369,7 +369,7 @@ fn holders(section: &Section, number: u32) -> Vec<LockHolder> {
 }
 
 fn relate_to_operation(row: &mut LockRow, header: &TableHeader) {
-    let waits_ns = row.waited_ns() + row.exclusive.condition_ns;
+    let waits_ns = row.waited_ns() + row.all_condition_ns();
     row.threads_ns -= waits_ns;
     relate(row, header);
 }

@@ -77,9 +77,10 @@ impl<'p> Stacks<'p> {
         calls
     }
 
-    /// The call by which the function that names a call site takes its lock, without the wrappers between: all that a profile knows for
-    /// certain, since another call from there may have had other callers. `stacks` are those that are known of the return address
-    /// `caller`.
+    /// The call by which the function that names a call site takes its lock, without the wrappers between: all that a recorded profile
+    /// knows for certain, since another call from there may have had other callers. A program that was attached to has the stack of
+    /// every wait, and so the calls that all of them have in common. `stacks` are those that are known of the return address `caller`,
+    /// which is their innermost.
     pub(super) fn of_site(
         &mut self,
         section: &Section,
@@ -87,17 +88,31 @@ impl<'p> Stacks<'p> {
         stacks: &[&[u64]],
         function: &str,
         symbols: &mut Symbols<'_>,
-    ) -> Option<Call> {
+    ) -> Vec<Call> {
         if self.sites >= MOST {
-            return None;
+            return Vec::new();
         }
         self.sites += 1;
+        let inner = self.innermost_of_site(section, caller, stacks, function, symbols);
+        let around = if section.is_watched() { common(stacks).get(1..).unwrap_or_default() } else { &[] };
+        let around = around.iter().map(|&frame| self.call(section, frame, symbols));
+        std::iter::once(inner).chain(around).collect()
+    }
+
+    fn innermost_of_site(
+        &mut self,
+        section: &Section,
+        caller: u64,
+        stacks: &[&[u64]],
+        function: &str,
+        symbols: &mut Symbols<'_>,
+    ) -> Call {
         if let [only] = stacks {
             for &frame in *only {
                 let mut call = self.call(section, frame, symbols);
                 if let Some(wrappers) = call.lines.iter().position(|line| line.function == function) {
                     call.lines.drain(..wrappers);
-                    return Some(call);
+                    return call;
                 }
             }
         }
@@ -110,7 +125,7 @@ impl<'p> Stacks<'p> {
                 call.lines = Some(line).filter(|line| !line.function.is_empty()).into_iter().collect();
             }
         }
-        Some(call)
+        call
     }
 
     fn call(&mut self, section: &Section, return_address: u64, symbols: &mut Symbols<'_>) -> Call {
@@ -131,6 +146,15 @@ impl<'p> Stacks<'p> {
             .or_insert_with(|| module_of(section, mapping));
         Some(module.clone())
     }
+}
+
+/// The innermost frames that all of these stacks have.
+fn common<'s>(stacks: &[&'s [u64]]) -> &'s [u64] {
+    let shared = |a: &'s [u64], b: &&'s [u64]| {
+        let same = std::iter::zip(a, *b).take_while(|(a, b)| a == b).count();
+        &a[..same]
+    };
+    stacks.split_first().map_or(&[], |(first, others)| others.iter().fold(first, shared))
 }
 
 fn module_of(section: &Section, mapping: &Mapping) -> Arc<Module> {

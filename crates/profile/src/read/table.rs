@@ -411,9 +411,10 @@ pub struct SiteUse {
     /// The return addresses of the lock calls, in the process.
     #[serde(skip)]
     pub callers: Vec<u64>,
-    /// The function's call that led to the lock, if [`Options::calls`] asks for it.
+    /// The function's call that led to the lock, and of a program that was attached to the calls around it that all waits from here
+    /// had, if [`Options::calls`] asks for them.
     #[serde(skip)]
-    pub call: Option<Call>,
+    pub calls: Vec<Call>,
 }
 
 /// A thread that held a lock while others waited for it.
@@ -574,8 +575,10 @@ impl Usage {
     /// Time that it was held in all, ns: the measured mean for every time that it was held, and what holds had lasted that were not
     /// over at the end.
     pub fn held_ns(&self) -> f64 {
-        let over = self.holds().saturating_sub(self.unended.holds);
-        self.hold().mean_ns().unwrap_or(0.0) * over as f64 + self.unended.held_ns
+        let hold = self.hold();
+        // In an interval of a recording a hold may end that began before it.
+        let over = self.holds().saturating_sub(self.unended.holds).max(hold.count);
+        hold.mean_ns().unwrap_or(0.0) * over as f64 + self.unended.held_ns
     }
 
     /// Whether it was held, and nothing tells for how long: no hold was timed up to its end.
@@ -616,6 +619,11 @@ impl LockRow {
     /// Time in condition waits with it, or of waits for what is no lock, ns.
     pub fn condition_ns(&self) -> f64 {
         self.exclusive.condition_ns + self.shared.condition_ns
+    }
+
+    /// The same with the waits that were not over at the end.
+    pub(super) fn all_condition_ns(&self) -> f64 {
+        self.condition_ns() + self.exclusive.unended.condition_ns + self.shared.unended.condition_ns
     }
 
     /// Time that it was held, summed over threads, ns.

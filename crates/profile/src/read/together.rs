@@ -172,7 +172,7 @@ fn unused_ns(parts: &[Part<'_>], intervals: &[Interval]) -> f64 {
         let row = part.row;
         let (pid, threads_ns, used_ns) = used.entry(part.image()).or_default();
         *pid = row.pid;
-        *threads_ns += row.threads_ns + row.waited_ns() + row.condition_ns();
+        *threads_ns += row.threads_ns + row.waited_ns() + row.all_condition_ns();
         *used_ns += part.interval.elapsed_ns;
     }
     let unused = |((of, section), (pid, threads_ns, used_ns)): ((Recording, u64), (u64, f64, f64))| {

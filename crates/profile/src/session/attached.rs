@@ -1,6 +1,6 @@
 //! The section of a program that was attached to: waits, counted straight into the file as they are told.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 
@@ -9,8 +9,8 @@ use crate::LockKind;
 use crate::arena::{Block, Need};
 use crate::clock::clock_ns;
 use crate::format::{
-    ByCaller, FRAMES, Histograms, Holder, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Thread,
-    Type, UNIT, head,
+    ByCaller, FRAMES, Histograms, Holder, LOCK_LENGTH, Lock, Pair, Process, ProcessValues, Quantity, Site,
+    Thread, Type, UNIT, head,
 };
 use crate::histogram::bucket;
 use crate::record::{Mode, add, key_of, place_of};
@@ -19,6 +19,9 @@ use rustix::time::ClockId;
 /// Bytes of a block of a thread's records, and of one of the locks'.
 const THREAD_BLOCK: usize = (4 << 10) - UNIT as usize;
 const LOCK_BLOCK: usize = (32 << 10) - UNIT as usize;
+
+/// Stacks that are kept. Waits by further ones are counted, and their callers' callers are unknown.
+const MOST_SITES: usize = 1 << 12;
 
 /// The process that is attached to.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +70,8 @@ pub struct AttachedSection<'r> {
     threads: HashMap<u32, ThreadOfSection<'r>>,
     /// By the key of a pair: one for all threads, since a row adds them up.
     histograms: HashMap<u64, &'r Histograms>,
+    /// Locks with the stacks of waits for them, from the caller outwards.
+    sites: HashSet<(u32, Box<[u64]>)>,
     /// By lock and thread.
     holders: HashMap<(u32, u32), &'r Holder>,
 }
@@ -130,6 +135,7 @@ impl<'r> AttachedSection<'r> {
             locks: HashMap::new(),
             threads: HashMap::new(),
             histograms: HashMap::new(),
+            sites: HashSet::new(),
             holders: HashMap::new(),
         })
     }
@@ -174,6 +180,7 @@ impl<'r> AttachedSection<'r> {
             add(&pair.contended, 1);
             add(&pair.wait_ticks, ticks);
             self.count_by_caller(wait, key, ticks);
+            self.note_site(lock, wait);
             // Without space for a distribution the wait is counted all the same.
             if let Some(histograms) = self.histograms(key, pair) {
                 add(&histograms.buckets[Quantity::Wait as usize][bucket(ticks)], 1);
@@ -204,6 +211,29 @@ impl<'r> AttachedSection<'r> {
         pair.by_caller.store(self.recording.arena.position_of(by_caller), Relaxed);
         self.pair(tid, key)?.by_caller = Some(by_caller);
         Some(by_caller)
+    }
+
+    /// Notes the stack of a wait if it is a new one, from the caller outwards.
+    fn note_site(&mut self, lock: u32, wait: &AttachedWait<'_>) -> Option<()> {
+        let depth = wait.frames.iter().position(|&frame| frame == wait.caller)?;
+        let frames = &wait.frames[depth..];
+        let frames = &frames[..frames.len().min(FRAMES)];
+        let key = (lock, frames.into());
+        if self.sites.len() >= MOST_SITES || self.sites.contains(&key) {
+            return None;
+        }
+        let start = self.take(LOCK_LENGTH)?;
+        // SAFETY: as in `new_lock`.
+        let (record, stack) =
+            unsafe { (&*start.cast::<Site>(), &*start.add(Site::LENGTH).cast::<[AtomicU64; FRAMES]>()) };
+        record.lock.store(lock.into(), Relaxed);
+        record.frames.store(frames.len() as u64, Relaxed);
+        for (word, &frame) in stack.iter().zip(frames) {
+            word.store(frame, Relaxed);
+        }
+        record.head.store(head(Type::Site, LOCK_LENGTH), Ordering::Release);
+        self.sites.insert(key);
+        Some(())
     }
 
     /// Counts a join that is over.

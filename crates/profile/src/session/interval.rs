@@ -325,24 +325,37 @@ impl Look {
         }
     }
 
-    /// Takes what a wait for a lock lasted before the earlier look off its pair, to which all of it was added at its end.
+    /// Takes what a wait for a lock lasted before the earlier look off its pair and its call site, to which all of it was added at its end.
     fn waits_since(&mut self, before: &Self, records: &[Record]) {
         let since = offset_of!(Thread, lock_waited_since);
         let then = before.header().clock_last_ticks;
-        let mut waited: HashMap<(u64, u64), u64> = HashMap::new();
+        let mut waited: HashMap<(u64, u64), (u64, u64)> = HashMap::new();
         for thread in records.iter().filter(|record| record.is(Type::Thread) && record.has(Thread::LENGTH)) {
             let began = if before.word(thread.at) == 0 { 0 } else { before.word(thread.at + since) };
             // One that goes on is in no count yet.
             if began != 0 && began != self.word(thread.at + since) {
                 let key = before.word(thread.at + offset_of!(Thread, lock_waited));
-                waited.insert((thread.at as u64 / UNIT, key), then.saturating_sub(began));
+                let from = before.word(thread.at + offset_of!(Thread, lock_waited_from));
+                waited.insert((thread.at as u64 / UNIT, key), (then.saturating_sub(began), from));
             }
         }
+        let of_callers =
+            records.iter().filter(|record| record.is(Type::ByCaller) && record.has(ByCaller::LENGTH));
+        let of_callers =
+            of_callers.map(|record| (place_of(self.word(record.at + offset_of!(ByCaller, pair))), record.at));
+        let by_caller: HashMap<usize, usize> = of_callers.collect();
         for pair in records.iter().filter(|record| record.is(Type::Pair) && record.has(Pair::LENGTH)) {
-            let Some(&early) = waited.get(&(pair.thread, self.key(pair.at))) else { continue };
+            let Some(&(early, from)) = waited.get(&(pair.thread, self.key(pair.at))) else { continue };
             let ticks = pair.at + offset_of!(Pair, wait_ticks);
             // A wait that timed out is in no count.
-            if self.word(pair.at + offset_of!(Pair, contended)) > 0 && self.word(ticks) >= early {
+            if self.word(pair.at + offset_of!(Pair, contended)) == 0 || self.word(ticks) < early {
+                continue;
+            }
+            self.less(ticks, early);
+            let caller = |slot: &usize| self.word(pair.at + offset_of!(Pair, caller_0) + slot * 8) == from;
+            let of_site = by_caller.get(&pair.at).zip((0..CALLERS).find(caller));
+            let of_site = of_site.map(|(at, slot)| at + offset_of!(ByCaller, wait_ticks) + slot * 8);
+            if let Some(ticks) = of_site.filter(|&ticks| self.word(ticks) >= early) {
                 self.less(ticks, early);
             }
         }

@@ -1,6 +1,6 @@
 //! A plot as SVG.
 
-use super::{Plot, dashes, legend};
+use super::{Plot, dashes};
 use crate::text::{html, prefixed, printable};
 use curve::{Curve, Provenance};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
@@ -331,7 +331,7 @@ fn draw_legend(plot: &Plot, area: &Area<'_>) -> DrawResult {
     for (index, curve) in plot.curves.iter().enumerate() {
         let top = (16 + LEGEND_STEP * index as u32) as i32;
         draw_key(plot, index, top, area)?;
-        let (name, facts) = legend(curve);
+        let (name, facts) = plot.legend(curve);
         area.draw(&Text::new(shortened(&name, LEGEND_CHARACTERS[0]), (42, top - 6), font(14)))?;
         area.draw(&Text::new(shortened(&facts, LEGEND_CHARACTERS[1]), (42, top + 11), font(12)))?;
     }

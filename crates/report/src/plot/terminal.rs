@@ -1,6 +1,6 @@
 //! A plot in braille dots: two columns and four rows of dots to a character.
 
-use super::{Plot, dashes, legend};
+use super::{Plot, dashes};
 use crate::Screen;
 use crate::text::{prefixed, printable};
 use curve::axis::CoresAxis;
@@ -57,7 +57,7 @@ pub(super) fn draw(plot: &Plot, screen: Screen, rows: usize) -> String {
     }
     drawn.push_str(&lower_axis(&scale, &plot.axis, gutter, canvas.columns));
     for (index, curve) in plot.curves.iter().enumerate() {
-        let (name, facts) = legend(curve);
+        let (name, facts) = plot.legend(curve);
         drawn.push_str(&screen.fit(&format!("{:gutter$}  {} {name}: {facts}\n", "", marker(index))));
     }
     screen.spell(&drawn).into_owned()

@@ -90,7 +90,12 @@ fn told_by<'f, 'a>(frames: &'f [Frame<'a>]) -> Option<(&'static str, bool, &'f F
     };
     let site = frames.iter().find(|frame| !inside(frame.function)).or(frames.last())?;
     let innermost = frames.iter().take_while(|frame| inside(frame.function));
-    let told = innermost.filter_map(|frame| way_of(frame.function)).last();
+    // What a release is part of, such as the wait for a condition that begins with it, is no release.
+    let told =
+        innermost.filter_map(|frame| way_of(frame.function)).reduce(|inner, outer| match (inner, outer) {
+            ((_, true), (_, false)) => inner,
+            _ => outer,
+        });
     let (way, behind) = told.unwrap_or(("other", false));
     Some((way, behind, site))
 }
@@ -171,6 +176,9 @@ mod tests {
                 (&["runtime.chanrecv1", "main.main"], [1, 20]),
                 (&["sync.(*WaitGroup).Wait", "main.main"], [1, 10]),
                 (&["runtime.unlock", "runtime.schedule"], [1, 5]),
+                (&["sync.(*Mutex).Unlock", "sync.(*Cond).Wait", "main.consumer"], [1, 4]),
+                (&["sync.(*Mutex).Unlock", "sync.(*RWMutex).Unlock", "main.writer"], [1, 3]),
+                (&["runtime.unlock", "runtime.chansend", "runtime.chansend1", "main.producer"], [1, 2]),
             ],
         );
         let rows = parse(&bytes).unwrap().rows;
@@ -185,6 +193,9 @@ mod tests {
                 ("channel", false, "main.main", 1),
                 ("wait group", false, "main.main", 1),
                 ("runtime lock", true, "runtime.schedule", 1),
+                ("mutex", true, "main.consumer", 1),
+                ("rwlock write", true, "main.writer", 1),
+                ("runtime lock", true, "main.producer", 1),
             ]
         );
         assert_eq!((rows[0].source.as_str(), rows[0].waited_ns), ("/src/cache.go:11", 800.0));

@@ -4,6 +4,7 @@ mod common;
 
 use common::{contend, send};
 use serde_json::Value;
+use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -39,6 +40,26 @@ fn every_lock_has_a_row_with_what_the_program_printed() {
     assert_eq!(all["swapped"]["mcs"]["mutex"]["swapped"], 0);
     assert_eq!(all["swapped"]["tas"], Value::Null, "history is compared where it is named");
     assert_eq!(all["values"]["glibc"], serde_json::json!([1200.5, 1200.5]));
+}
+
+/// Each of them has the whole file; of a pipe only one could have anything.
+#[test]
+fn every_run_reads_the_same_file() {
+    let of = |stdin: Stdio| {
+        let line =
+            ["compare", "--json", "--lock", "mcs", "--runs", "2", "--metric", "([0-9]+)", "--", "wc", "-c"];
+        contend(&line).stdin(stdin).output().expect("the command starts")
+    };
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), "twelve bytes").expect("a file");
+    let read = of(file.reopen().expect("the file").into());
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    assert_eq!(json(&read)["values"]["glibc"], serde_json::json!([12.0, 12.0]));
+    let (end, mut start) = std::io::pipe().expect("a pipe");
+    start.write_all(b"data").expect("space in the pipe");
+    let refused = of(end.into());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("standard input is a pipe"));
 }
 
 #[test]

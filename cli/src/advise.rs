@@ -72,6 +72,7 @@ pub(crate) const VOID: u8 = 3;
 /// Runs `contend advise`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let page = args.html.as_deref().map(OutputFile::at).transpose()?;
+    let is_kept = args.output.is_some();
     let (folder, _scratch) = match args.output {
         Some(folder) => (folder, None),
         None => {
@@ -105,6 +106,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         here: machines::this_or_assumed()?,
         time_limit: args.time_limit,
         folder,
+        is_kept,
     };
     interrupt::keep();
     let measured = match measure(&asked, &BARS) {

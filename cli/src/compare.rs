@@ -24,10 +24,11 @@ use std::time::Duration;
 /// busier does so for all. Of each lock you see the median and range, and how many times as good as glibc it was: the
 /// median and range of the ratios within each round. A lock is called better or worse if the difference is more than
 /// chance explains in 99 of 100 comparisons (an exact rank-sum test, which takes five runs), than 2 %, and than the start
-/// of contend's library. Ctrl-C prints what is finished.
+/// of contend's library. Ctrl-C prints what is finished. If standard input is a file, each run reads it from its beginning; else it
+/// is empty.
 ///
 /// A program that fails or hangs under one lock is a row that says so. The exit code is the program's own if it fails
-/// without a swapped lock, 1 if it fails under all the others, else 0.
+/// without a swapped lock (124 if it takes too long, 128 and the signal's number), 1 if it fails under all the others, else 0.
 #[derive(Debug, clap::Args)]
 #[command(
     group = ArgGroup::new("direction").args(["lower_is_better", "higher_is_better"]),

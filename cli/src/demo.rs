@@ -151,6 +151,7 @@ impl Part {
             here: machines::this_or_assumed()?,
             time_limit: LONG,
             folder: folder.to_owned(),
+            is_kept: true,
         })
     }
 

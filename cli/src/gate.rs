@@ -9,9 +9,9 @@ use anyhow::Context as _;
 use compare::gate::{Base, Gate, LEAST_RUNS, Outcome, THREADS};
 use regex_lite::Regex;
 use report::Screen;
-use session::{host, interrupt};
+use session::{ensure_usage, host, interrupt};
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -143,6 +143,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         time_limit: args.time_limit,
         keep: args.keep.clone(),
     };
+    let kept = args.keep.as_deref().and_then(|folder| folder.canonicalize().ok());
+    let is_kept = |profile: &&PathBuf| {
+        let folder = profile.canonicalize().ok().and_then(|path| path.parent().map(Path::to_owned));
+        kept.is_some() && folder == kept
+    };
+    ensure_usage!(
+        !args.against.iter().any(|profile| is_kept(&profile)),
+        "--keep: the profiles of --against are in this folder, and those of this gate may replace them: keep these in another folder"
+    );
     let place = |path: &Option<PathBuf>| output::file_at(path.as_deref());
     let (page, junit) = (place(&args.output)?, place(&args.junit)?);
     interrupt::keep();

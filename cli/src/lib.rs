@@ -110,6 +110,17 @@ pub fn main() -> ExitCode {
     if wide {
         ::report::screen::show_whole_tables();
     }
+    let needs_no_rights = matches!(
+        subcommand,
+        Subcommands::Advise(_)
+            | Subcommands::Compare(_)
+            | Subcommands::Gate(_)
+            | Subcommands::Run(_)
+            | Subcommands::Validate(_)
+    );
+    if needs_no_rights {
+        session::capabilities::give_up();
+    }
     let result = match subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Advise(args) => advise::run(args),

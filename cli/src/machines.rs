@@ -1,11 +1,9 @@
 //! `contend machines`, and machine files by name.
 
 use crate::output::print_json;
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use report::{Cell, Column, Screen, Table};
 use session::names;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 use std::process::ExitCode;
 use topology::carried::{self, CARRIED, THIS, TYPICAL, this_path};
@@ -118,8 +116,7 @@ pub(crate) fn default_machine() -> anyhow::Result<MachineFile> {
 pub(crate) fn this_or_assumed() -> anyhow::Result<MachineFile> {
     let mut machine = default_machine()?;
     if machine.name == TYPICAL {
-        machine.topology.cores_per_die =
-            std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        machine.topology.cores_per_die = session::host::cores();
         "this computer, not calibrated: every cost is assumed".clone_into(&mut machine.description);
     }
     Ok(machine)
@@ -128,10 +125,7 @@ pub(crate) fn this_or_assumed() -> anyhow::Result<MachineFile> {
 fn read(path: &Path) -> anyhow::Result<MachineFile> {
     /// Longer ones are no machine files, and some have no end.
     const LONGEST: u64 = 1 << 20;
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_string(&mut text));
-    let length = read.with_context(|| format!("cannot read machine file {}", path.display()))?;
-    ensure!(length as u64 <= LONGEST, "{}: it is too long for a machine file", path.display());
+    let text = forecast::read_text_up_to(LONGEST, path).context("no machine file was read")?;
     MachineFile::parse(&text).with_context(|| path.display().to_string())
 }
 

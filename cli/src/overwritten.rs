@@ -6,7 +6,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, absolute};
 
 /// Flags that name a file to write. Commands that record have a guard of their own for what `--output` names.
-const WRITTEN: [&str; 9] = ["svg", "html", "folded", "pprof", "otel", "trace", "junit", "summary", "output"];
+const WRITTEN: [&str; 11] =
+    ["svg", "html", "folded", "pprof", "otel", "trace", "timeline", "junit", "summary", "cases", "output"];
+/// Values that name what a command reads: files, and a program with its arguments.
+const READ: [&str; 4] = ["FILE", "PROFILE", "MACHINE", PROGRAM];
+const PROGRAM: &str = "CMD";
 const RECORDING: [&str; 2] = ["profile", "attach"];
 
 /// What is wrong with the files that a command line names, if anything is.
@@ -21,7 +25,9 @@ pub(crate) fn fault(command: &Command, matches: &ArgMatches) -> Option<String> {
             match arg.get_long().filter(|_| is_written(arg, name)) {
                 Some(flag) => written.extend(values.map(|value| (flag.to_owned(), value))),
                 // Of a program and its arguments, the program.
-                None => read.extend(values.take(if arg.is_last_set() { 1 } else { usize::MAX })),
+                None if names(arg, &[PROGRAM]) => read.extend(values.take(1)),
+                None if names(arg, &READ) => read.extend(values),
+                None => {}
             }
         }
     }
@@ -42,10 +48,15 @@ pub(crate) fn fault(command: &Command, matches: &ArgMatches) -> Option<String> {
 }
 
 fn is_written(arg: &Arg, command: &str) -> bool {
-    let names_file =
-        arg.get_value_names().is_some_and(|names| names.iter().any(|name| name.as_str() == "FILE"));
     let is_recorded = arg.get_long() == Some("output") && RECORDING.contains(&command);
-    names_file && !is_recorded && arg.get_long().is_some_and(|long| WRITTEN.contains(&long))
+    names(arg, &["FILE"]) && !is_recorded && arg.get_long().is_some_and(|long| WRITTEN.contains(&long))
+}
+
+/// Whether one of the names of an argument's values, such as `FILE|PID` or `PROFILE,…`, is among `sought`.
+fn names(arg: &Arg, sought: &[&str]) -> bool {
+    let is_sought =
+        |name: &str| name.split(|char: char| !char.is_ascii_uppercase()).any(|word| sought.contains(&word));
+    arg.get_value_names().is_some_and(|names| names.iter().any(|name| is_sought(name)))
 }
 
 fn shown(path: &OsStr) -> String {
@@ -88,6 +99,12 @@ mod tests {
         assert!(of(&["compare", "--lock", "mcs", "--svg", &program, "--", &program, "2"]).is_some());
         assert_eq!(of(&["compare", "--lock", "mcs", "--svg", &fresh, "--", &program, &fresh]), None);
         assert_eq!(of(&["profile", "--output", &fresh, "--", &program, &curve]), None);
+        assert!(of(&["validate", "--programs", &curve, "--cases", &curve]).is_some());
+        let gate =
+            |junit: &str| of(&["gate", "--junit", junit, "--base", &program, "--", &curve, &fresh, &link]);
+        assert!(gate(&program).is_some() && gate(&curve).is_some());
+        assert_eq!(gate(&fresh), None, "it is an argument of the program");
+        assert_eq!(of(&["simulate", "counter", "--svg", "counter"]), None, "a workload is no file");
     }
 
     #[test]

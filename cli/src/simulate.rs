@@ -294,6 +294,10 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
         if let Some(unstable) = unstable_locks(measured, seeds) {
             print!("\n{}", screen.fit(&format!("{unstable}\n")));
         }
+        if measured.iter().any(|runs| runs.median().operations() == 0.0) {
+            let hint = "Where no operation is counted, none ended within --duration: simulate a longer time.";
+            print!("\n{}", screen.fit(&format!("{hint}\n")));
+        }
         if let Some(table) = transaction_table(measured) {
             print!("\n{}", table.terminal(screen));
         }

@@ -3,28 +3,34 @@
 use super::rounds::{End, Trial};
 use launch::supervise::{kill_group, wait_without_reaping};
 use launch::{end_group, spawn_group};
+use rustix::io::ioctl_fionread;
+use session::ensure_usage;
 use session::noise::cpu_of;
+use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// So much of each stream is kept; the rest is read and dropped, so that the program does not block.
-const KEPT_BYTES: usize = 16 << 20;
+/// So much of each stream's beginning is kept, and as much of its end; the rest is read and dropped, so that the program does not block.
+const KEPT_BYTES: usize = 8 << 20;
 
 /// How long output is waited for after the program's end, when something that it started still holds the streams.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Runs a command to its end, or until `limit`: then the command and all of its process group are killed. Whatever it
-/// leaves running in its group is killed as well, since it would disturb the next run. Its input is empty.
+/// leaves running in its group is killed as well, since it would disturb the next run. Where standard input is a file, each
+/// command reads it from its beginning; else its input is empty.
 ///
 /// # Errors
 ///
-/// A command that cannot be started.
+/// A command that cannot be started; a pipe with data as standard input, which one run alone could read.
 pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Trial> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.stdin(input()?).stdout(Stdio::piped()).stderr(Stdio::piped());
     let cpu_before = cpu_of(libc::RUSAGE_CHILDREN);
     let started = Instant::now();
     let mut child = spawn_group(&mut command)?;
@@ -41,12 +47,70 @@ pub fn run(mut command: Command, limit: Duration) -> anyhow::Result<Trial> {
         None => End::Killed(status.signal().unwrap_or(0)),
     };
     let text = |stream: Option<Kept>| stream.map_or_else(String::new, Kept::text);
-    Ok(Trial { end, elapsed, cpu, output: text(output) + &text(errors) })
+    let (mut output, errors) = (text(output), text(errors));
+    if !output.is_empty() && !output.ends_with('\n') && !errors.is_empty() {
+        output.push('\n');
+    }
+    Ok(Trial { end, elapsed, cpu, output: output + &errors })
+}
+
+/// What the next command reads.
+fn input() -> anyhow::Result<Stdio> {
+    let Ok(stdin) = io::stdin().as_fd().try_clone_to_owned().map(File::from) else {
+        return Ok(Stdio::null());
+    };
+    let kind = stdin.metadata().map(|data| data.file_type()).ok();
+    if kind.is_some_and(|kind| kind.is_file()) {
+        // Opened anew, it has a position of its own.
+        let from_beginning = File::open(format!("/proc/self/fd/{}", stdin.as_raw_fd()));
+        return Ok(from_beginning.map_or_else(|_| Stdio::null(), Stdio::from));
+    }
+    let has_data =
+        kind.is_some_and(|kind| kind.is_fifo()) && ioctl_fionread(&stdin).is_ok_and(|bytes| bytes > 0);
+    ensure_usage!(
+        !has_data,
+        "standard input is a pipe, of which one run alone could read what is in it: put it into a file and give that with `< FILE`"
+    );
+    Ok(Stdio::null())
+}
+
+/// The beginning and the end of a stream.
+#[derive(Default)]
+struct Ends {
+    beginning: Vec<u8>,
+    end: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Ends {
+    fn add(&mut self, bytes: &[u8]) {
+        let (beginning, rest) = bytes.split_at(bytes.len().min(KEPT_BYTES - self.beginning.len()));
+        self.beginning.extend_from_slice(beginning);
+        self.end.extend_from_slice(rest);
+        if self.end.len() > 2 * KEPT_BYTES {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        let surplus = self.end.len().saturating_sub(KEPT_BYTES);
+        self.is_cut |= surplus > 0;
+        self.end.drain(..surplus);
+    }
+
+    /// Lines that were cut are told apart, and the second of them is left out: a part of a number is another one.
+    fn text(&mut self) -> String {
+        self.cut();
+        let whole_lines = self.end.iter().position(|&byte| byte == b'\n').filter(|_| self.is_cut);
+        let mut text = String::from_utf8_lossy(&self.beginning).into_owned();
+        text += &String::from_utf8_lossy(&self.end[whole_lines.unwrap_or(0)..]);
+        text
+    }
 }
 
 /// What a stream gave so far.
 struct Kept {
-    bytes: Arc<Mutex<Vec<u8>>>,
+    bytes: Arc<Mutex<Ends>>,
     /// Hangs up at the stream's end.
     ended: Receiver<()>,
 }
@@ -54,7 +118,7 @@ struct Kept {
 /// Reads a stream to its end in a thread of its own.
 fn keep(mut stream: impl Read + Send + 'static) -> Kept {
     let (end, ended) = mpsc::channel();
-    let bytes = Arc::<Mutex<Vec<u8>>>::default();
+    let bytes = Arc::<Mutex<Ends>>::default();
     let kept = Arc::clone(&bytes);
     std::thread::spawn(move || {
         let _end = end;
@@ -63,11 +127,7 @@ fn keep(mut stream: impl Read + Send + 'static) -> Kept {
             match stream.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Ok(0) | Err(_) => break, // a stream that breaks ends here, with what it gave
-                Ok(length) => {
-                    let mut kept = kept.lock().expect("no holder panics");
-                    let room = KEPT_BYTES.saturating_sub(kept.len());
-                    kept.extend_from_slice(&buffer[..length.min(room)]);
-                }
+                Ok(length) => kept.lock().expect("no holder panics").add(&buffer[..length]),
             }
         }
     });
@@ -78,7 +138,7 @@ impl Kept {
     /// All of it, or as much as there is when a process that the program has started holds the stream for longer than the program.
     fn text(self) -> String {
         let _ = self.ended.recv_timeout(LINGER);
-        String::from_utf8_lossy(&self.bytes.lock().expect("no holder panics")).into_owned()
+        self.bytes.lock().expect("no holder panics").text()
     }
 }
 
@@ -117,7 +177,7 @@ mod tests {
         let trial = shell("echo to error >&2; echo to output; exit 3", LONG);
         assert_eq!((trial.end, trial.output.as_str()), (End::Exited(3), "to output\nto error\n"));
         assert_eq!(shell("kill -SEGV $$", LONG).end, End::Killed(libc::SIGSEGV));
-        assert_eq!(shell("cat", LONG).end, End::Exited(0), "input is empty");
+        assert_eq!(shell("printf 12; echo 34 ops >&2", LONG).output, "12\n34 ops\n");
     }
 
     #[test]
@@ -146,8 +206,9 @@ mod tests {
 
     #[test]
     fn a_flood_of_output_is_cut_and_does_not_block() {
-        let trial = shell("head -c 20000000 /dev/zero | tr '\\0' x", LONG);
-        assert_eq!((trial.end, trial.output.len()), (End::Exited(0), KEPT_BYTES));
+        let trial = shell("head -c 40000000 /dev/zero | tr '\\0' 1; echo; echo ops: 7", LONG);
+        assert_eq!((trial.end, trial.output.len()), (End::Exited(0), KEPT_BYTES + "\nops: 7\n".len()));
+        assert!(trial.output.ends_with("1\nops: 7\n"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod page;
 mod reasons;
 mod suspects;
 
-pub use answer::{Advice, COLUMNS, Checked, Finding, Row};
+pub use answer::{Advice, COLUMNS, Checked, Finding, FoundBy, Row};
 pub use measured::{Case, Measured, forget};
 pub use suspects::{Suspect, suspects};
 
@@ -25,14 +25,14 @@ use compare::trial;
 use launch::places::{Only, Places, ensure_few};
 use launch::program::NotStarted;
 use launch::{Launch, Library, Swapped, Swaps};
-use measured::profile_file;
+use measured::{ProgramFile, profile_file};
 use profile::tally::SharedTally;
 use profile::{LockRow, LockTable};
 use regex_lite::Regex;
 use session::noise::{Noise, Watch};
 use session::progress::{Progress, Work};
 use session::usage::UsageError;
-use session::{ensure_usage, interrupt};
+use session::{ensure_usage, host, interrupt};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -61,6 +61,8 @@ pub struct Asked {
     pub time_limit: Duration,
     /// What is measured lies here.
     pub folder: PathBuf,
+    /// The folder stays.
+    pub is_kept: bool,
 }
 
 /// How it is known what a run has done.
@@ -91,7 +93,7 @@ impl Asked {
     /// Numbers of threads that stand for all: powers of two up to the cores that there are; one number where the command takes none.
     #[must_use]
     pub fn usual_threads(command: &[OsString]) -> Vec<u32> {
-        let cores = usable_cores();
+        let cores = host::cores();
         if !takes_threads(command) {
             return vec![cores];
         }
@@ -238,11 +240,6 @@ fn threads_in_words(threads: u32) -> String {
     if threads == 1 { "1 thread".into() } else { format!("{threads} threads") }
 }
 
-/// Cores that this process may run on.
-fn usable_cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
-}
-
 /// What is known of a program: from its folder if that has it, else by running it.
 ///
 /// # Errors
@@ -284,11 +281,12 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
     threads.truncate(all.len());
     let is_void = all.iter().any(|recorded| voids::of_table(&recorded.table.header).is_some());
     let per_thread = if is_void { false } else { per_thread(asked, &threads, &alone, &all)? };
-    let cores = usable_cores();
+    let cores = host::cores();
     let most = threads.iter().rposition(|&threads| threads <= cores).unwrap_or(0);
     let suspects = profiled_suspects(asked, &all[most].table);
     let mut measured = Measured {
         command: asked.words(),
+        program: ProgramFile::of(asked),
         counted: asked.work_in_words(),
         cores,
         threads,
@@ -435,6 +433,7 @@ fn rounds(
     let most = measured.most();
     let better = asked.metric().better();
     let needed = |number: usize, round: usize| is_needed(&cases[number], round, most);
+    let is_late = || begun.elapsed() + longest > asked.time_limit;
     let runs_in = |round| (0..cases.len()).filter(|&number| needed(number, round)).count();
     let runs = (0..=LEAST_ROUNDS).map(runs_in).sum();
     let steps = progress.start(Work::Runs { later: Duration::ZERO }, runs);
@@ -446,11 +445,14 @@ fn rounds(
         &labels,
         MOST_ROUNDS,
         &asked.metric(),
-        needed,
+        // Once time is up, locks are tried on the most threads alone.
+        |number, round| {
+            let is_beside = cases[number].swap.is_some() && cases[number].threads != most;
+            needed(number, round) && !(is_beside && is_late())
+        },
         |number, round| {
             // What is out of time leaves the rounds that are finished, and one at least.
-            let late = round > 1 && begun.elapsed() + longest > asked.time_limit;
-            if late || interrupt::came() {
+            if round > 1 && is_late() || interrupt::came() {
                 return Ok(None);
             }
             if let Some(trial) = hung.instead_of(number, &cases[number]) {
@@ -630,6 +632,7 @@ mod tests {
     pub(super) fn measured(cases: Vec<Case>, cores: u32) -> Measured {
         Measured {
             command: ["./server", "--threads", THREADS].map(str::to_owned).to_vec(),
+            program: None,
             counted: "wall time".into(),
             cores,
             threads: vec![1, 2],
@@ -692,6 +695,41 @@ mod tests {
             (forecast([1.3, 1.2, 1.1]), Some("uncertain: 60 % collapses".into()));
         rows[1].gain_there = Some(report::Spread { low: 4.2, median: 6.1, high: 7.4 });
         advice
+    }
+
+    #[test]
+    fn of_locks_that_are_as_good_here_one_that_holds_on_the_target_is_advised() {
+        let of = |two: f64, there: [f64; 2]| {
+            let mut finding = advice().findings.remove(0);
+            let gain =
+                |value: f64| Some(report::Spread { low: 0.9 * value, median: value, high: 1.1 * value });
+            for (row, (here, there)) in finding.rows[1..3].iter_mut().zip([(1.30, there[0]), (two, there[1])])
+            {
+                (row.gain, row.gain_there) = (gain(here), gain(there));
+            }
+            finding.best().and_then(|row| row.lock.clone())
+        };
+        let is = |lock: &str| Some(lock.to_owned());
+        assert_eq!(of(1.28, [0.4, 1.2]), is("rw"));
+        assert_eq!(of(1.28, [0.4, 0.4]), is("adaptive"), "both lose there");
+        assert_eq!(
+            of(0.9, [0.4, 1.2]),
+            is("adaptive"),
+            "it gives more here, and what it costs there is said"
+        );
+    }
+
+    #[test]
+    fn a_lock_that_is_found_by_its_calls_is_tried_with_their_profile() {
+        let mut advice = advice();
+        advice.findings[0].found_by = Some(FoundBy::Kept("kept/threads-2.contend".into()));
+        let said = advice.terminal(Screen::FILE);
+        let words = "--profile kept/threads-2.contend -- ./server --threads 2";
+        assert!(said.contains(words), "{said}");
+        advice.findings[0].found_by = Some(FoundBy::ToRecord);
+        let said = advice.terminal(Screen::FILE);
+        assert!(said.contains("  contend profile -- ./server --threads 2\n  contend run --only"), "{said}");
+        assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     }
 
     #[test]
@@ -1014,6 +1052,7 @@ mod tests {
             here: topology::carried::machine("typical"),
             time_limit: Duration::from_secs(10),
             folder: folder.to_owned(),
+            is_kept: true,
         }
     }
 
@@ -1130,6 +1169,7 @@ mod tests {
         assert_eq!(Measured::read(folder.path(), &asked(THREADS)).unwrap(), None);
         kept.write(folder.path()).unwrap();
         assert!(!answers(&kept, &asked(THREADS)).unwrap(), "its profiles are not there");
+        let kept_again = kept.clone();
         assert_eq!(Measured::read(folder.path(), &asked(THREADS)).unwrap(), Some(kept));
         let printed =
             Asked { work: Counted::Throughput(Regex::new("([0-9]+)/s").unwrap()), ..asked(THREADS) };
@@ -1137,6 +1177,20 @@ mod tests {
         assert!(by_metric.contains("of wall time") && by_metric.contains("same --metric"), "{by_metric}");
         let other = format!("{:#}", Measured::read(folder.path(), &asked("x")).unwrap_err());
         assert!(other.contains("another command") && other.contains("-o"), "{other}");
+        let program = folder.path().join("server");
+        let built = |bytes: &str| {
+            std::fs::write(&program, bytes).unwrap();
+            std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+            Asked { command: vec![program.clone().into()], ..asked(THREADS) }
+        };
+        let first = built("first");
+        let of_first =
+            Measured { command: first.words(), program: ProgramFile::of(&first), ..kept_again.clone() };
+        of_first.write(folder.path()).unwrap();
+        assert!(Measured::read(folder.path(), &first).is_ok());
+        let anew = format!("{:#}", Measured::read(folder.path(), &built("another")).unwrap_err());
+        assert!(anew.contains("was built anew") && anew.contains("-o"), "{anew}");
+        kept_again.write(folder.path()).unwrap();
         let fewer = Asked { threads: vec![1], ..asked(THREADS) };
         let of_threads = format!("{:#}", Measured::read(folder.path(), &fewer).unwrap_err());
         assert!(of_threads.contains("on 1, 2 threads") && of_threads.contains("--threads"), "{of_threads}");

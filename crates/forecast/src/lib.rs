@@ -41,11 +41,13 @@ pub use simulator::{MAX_CORES, MAX_THREADS};
 pub use verdict::{Kind, Verdict};
 pub use what_if::{Alternative, Change, Conflicts};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use curve::Series;
 use curve::format::FormatError;
 use model::{Family, Variant, family_named, predict};
 use session::names;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use topology::Range;
 use topology::machine_file::Costs;
@@ -137,7 +139,22 @@ pub fn read_series(path: &Path) -> anyhow::Result<Series> {
 
 /// The text of a file, which may be a pipe: it is read once.
 fn read_text(path: &Path) -> anyhow::Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    /// Longer ones are no measurements, and some have no end.
+    const LONGEST: u64 = 64 << 20;
+    read_text_up_to(LONGEST, path)
+}
+
+/// The text of a file that has at most so many bytes.
+///
+/// # Errors
+///
+/// A file that is longer, that cannot be read, or that is no text.
+pub fn read_text_up_to(longest: u64, path: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(longest + 1).read_to_string(&mut text));
+    let length = read.with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(length as u64 <= longest, "{}: it is too long: over {} MiB", path.display(), longest >> 20);
+    Ok(text)
 }
 
 /// Curves in a form of contend's, if the text looks like one.

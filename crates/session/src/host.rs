@@ -31,6 +31,17 @@ pub fn hardware_threads(core: u32) -> Vec<u32> {
     if threads.is_empty() { vec![core] } else { threads }
 }
 
+/// The cores that this process may use: of the hardware threads of a core one counts, and a control group's quota is a bound.
+#[must_use]
+pub fn cores() -> u32 {
+    let allowed = allowed_cores();
+    let is_first =
+        |core: &&u32| hardware_threads(**core).iter().find(|other| allowed.contains(other)) == Some(*core);
+    let whole = allowed.iter().filter(is_first).count();
+    let usable = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    whole.min(usable).max(1) as u32
+}
+
 /// Binds this process, and so every program that it starts, to cores.
 ///
 /// # Errors

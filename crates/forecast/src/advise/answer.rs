@@ -1,6 +1,6 @@
 //! What is said: one lock, one table, one thing to do.
 
-use super::measured::Measured;
+use super::measured::{Measured, profile_file};
 use super::outlook::{self, Outlook};
 use super::suspects::{Suspect, waited_share};
 use super::{Asked, profiled_suspects, reasons, tables, threads_in_words, void};
@@ -9,6 +9,7 @@ use crate::profiled::by_cost;
 use crate::void::{self as voids, LeftOut};
 use compare::statistics::Verdict;
 use curve::Point;
+use launch::places::{Only, Places};
 use launch::program::Program;
 use profile::{LockTable, ObjectKind};
 use report::{Screen, Spread, text};
@@ -17,6 +18,7 @@ use session::names::{self, types_of};
 use session::progress::Progress;
 use std::fmt::Write as _;
 use std::iter;
+use std::path::PathBuf;
 
 /// The widest line of an answer, in a pipe too.
 pub const COLUMNS: usize = 80;
@@ -104,6 +106,18 @@ pub struct Finding {
     pub rows: Vec<Row>,
     /// What was predicted beforehand.
     pub checked: Vec<Checked>,
+    /// By what `contend run --only` finds the lock again, where its name alone finds others, or not all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found_by: Option<FoundBy>,
+}
+
+/// A profile that has the places where a lock is taken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub enum FoundBy {
+    /// One that is kept.
+    Kept(PathBuf),
+    /// One that is to be recorded in the current folder, where it is looked for.
+    ToRecord,
 }
 
 /// The answer.
@@ -146,8 +160,11 @@ impl Advice {
             advice.measured.suspects.clear();
             return Ok(advice);
         }
-        let table =
-            tables.iter().find(|(threads, _)| *threads == advice.measured.most()).map(|(_, table)| table);
+        let most = advice.measured.most();
+        for finding in &mut advice.findings {
+            finding.found_by = found_by(asked, &finding.suspect.name, most)?;
+        }
+        let table = tables.iter().find(|(threads, _)| *threads == most).map(|(_, table)| table);
         advice.left_out = table.and_then(|table| LeftOut::of(table, advice.is_loss_unexplained(table)));
         advice.no_forecast = table.and_then(|table| advice.what_holds_back_besides(table));
         if let (Some(first), None) = (advice.findings.first_mut(), &advice.no_forecast) {
@@ -479,7 +496,7 @@ impl Finding {
         let reached = |row: &Row| row.gain.map_or(0.0, |gain| gain.median);
         tried.sort_by(|a, b| reached(b).total_cmp(&reached(a)));
         let rows = iter::once(own.clone()).chain(tried).collect();
-        Self { suspect: suspect.clone(), rows, checked: Vec::new() }
+        Self { suspect: suspect.clone(), rows, checked: Vec::new(), found_by: None }
     }
 
     /// Adds what the target makes of it, and what would have been predicted without a measurement. Tells why there is no forecast, if so.
@@ -562,10 +579,17 @@ impl Finding {
         }
     }
 
-    /// The lock that gives most here, or else on the target; none where nothing is gained.
+    /// The lock that gives most here, or else on the target; none where nothing is gained. Of those that the runs here do not tell apart,
+    /// one that loses nothing on the target comes first.
     #[must_use]
     pub fn best(&self) -> Option<&Row> {
-        let now = self.rows.iter().find(|row| row.is_better());
+        let here = |row: &Row| row.gain.unwrap_or(Spread { low: 0.0, median: 0.0, high: 0.0 });
+        let most = self.rows.iter().find(|row| row.is_better());
+        let now = most.map(|most| {
+            let is_as_good = |row: &&Row| row.is_better() && here(row).high >= here(most).low;
+            let holds = |row: &&Row| row.gain_there.is_none_or(|gain| gain.high >= 1.0);
+            self.rows.iter().filter(is_as_good).find(holds).unwrap_or(most)
+        });
         now.or_else(|| self.rows.iter().find(|row| row.will_be_better()))
     }
 
@@ -640,17 +664,38 @@ impl Finding {
         let mut said = format!("Do: put `{lock}` in its place: ");
         said += &row.gains(most).join(", ");
         said += ".\n";
-        let command = trial_command(&self.suspect.name, lock, &advice.measured, most);
-        let _ = if command.len() + "Try: ".len() <= COLUMNS {
-            writeln!(said, "Try: {command}")
+        let command = self.trial_command(lock, &advice.measured, most);
+        if self.found_by == Some(FoundBy::ToRecord) {
+            let words = advice.measured.words(most);
+            let record = text::command_line(
+                ["contend", "profile", "--"].into_iter().chain(words.iter().map(String::as_str)),
+            );
+            let _ = writeln!(
+                said,
+                "Try, with a profile in the current folder, by which it is found:\n  {record}\n  {command}"
+            );
+        } else if command.len() + "Try: ".len() <= COLUMNS {
+            let _ = writeln!(said, "Try: {command}");
         } else {
-            writeln!(said, "Try:\n  {command}")
-        };
+            let _ = writeln!(said, "Try:\n  {command}");
+        }
         if let Ok(lock) = names::lock(lock) {
             let has_readers = self.suspect.kind == ObjectKind::Rwlock;
             let _ = writeln!(said, "Keep: {}.", types_of(lock, has_readers));
         }
         said
+    }
+
+    /// The command that runs the program with this lock alone replaced.
+    fn trial_command(&self, lock: &str, measured: &Measured, threads: u32) -> String {
+        let swap = format!("{}={lock}", self.suspect.name);
+        let mut words = ["contend", "run", "--only", &swap].map(str::to_owned).to_vec();
+        if let Some(FoundBy::Kept(profile)) = &self.found_by {
+            words.extend(["--profile".to_owned(), profile.to_string_lossy().into_owned()]);
+        }
+        words.push("--".to_owned());
+        words.extend(measured.words(threads));
+        text::command_line(words.iter().map(String::as_str))
     }
 
     /// Another lock's gain.
@@ -677,14 +722,14 @@ fn shown_threads(measured: &Measured) -> Vec<u32> {
     shown
 }
 
-/// The command that runs the program with this lock alone replaced.
-fn trial_command(site: &str, lock: &str, measured: &Measured, threads: u32) -> String {
-    let swap = format!("{site}={lock}");
-    let words =
-        measured.command.iter().map(|word| word.replace(compare::gate::THREADS, &threads.to_string()));
-    let words: Vec<String> =
-        ["contend", "run", "--only", &swap, "--"].map(str::to_owned).into_iter().chain(words).collect();
-    text::command_line(words.iter().map(String::as_str))
+/// By what the lock of this name is found again where it is taken at certain calls of the program.
+fn found_by(asked: &Asked, name: &str, threads: u32) -> anyhow::Result<Option<FoundBy>> {
+    let profile = profile_file(&asked.folder, threads);
+    let mut only = [Only { places: Vec::new(), site: name.to_owned(), lock: String::new() }];
+    // In a program that was built anew nothing is found by them.
+    let is_found = Places::read(&profile)?.find(&mut only).is_ok();
+    let is_by_call = is_found && only[0].places.iter().any(|place| place.contains('!'));
+    Ok(is_by_call.then(|| if asked.is_kept { FoundBy::Kept(profile) } else { FoundBy::ToRecord }))
 }
 
 /// Adds a note to a line of the table, below it where the line has no room.

@@ -7,11 +7,13 @@ use compare::comparison::describe;
 use compare::rounds::{LockRuns, Metric, Trial};
 use compare::statistics::{self, Better, LikelyRatio, Verdict};
 use curve::Point;
+use launch::program::Program;
 use report::Spread;
 use serde::{Deserialize, Serialize};
 use session::noise::Noise;
 use session::output_file::OutputFile;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The program on a number of threads, with its own locks or with one of them replaced.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,12 +78,37 @@ fn rate(better: Better, value: f64, work: f64) -> Option<f64> {
     (rate.is_finite() && rate > 0.0).then_some(rate)
 }
 
+/// The file of a program, by which it is seen that the program was built anew.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How long it is.
+    pub bytes: u64,
+    /// When it was written, ns since 1970.
+    pub modified_ns: u64,
+}
+
+impl ProgramFile {
+    /// That of the program that is asked about.
+    pub(super) fn of(asked: &super::Asked) -> Option<Self> {
+        let path = Program::find(asked.command.first()?).ok()?.path().canonicalize().ok()?;
+        let data = path.metadata().ok()?;
+        let since = data.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        Some(Self { path, bytes: data.len(), modified_ns: since.as_nanos() as u64 })
+    }
+}
+
 /// All that was measured, of which answers for any target are made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
     /// The program and its arguments, with `{threads}` where the number goes.
     pub command: Vec<String>,
+    /// The file of the program; none if it is not known.
+    #[serde(default)]
+    pub program: Option<ProgramFile>,
     /// How it is known what a run has done.
     pub counted: String,
     /// Cores that it may use.
@@ -111,6 +138,11 @@ fn usual_time_limit_s() -> f64 {
 }
 
 impl Measured {
+    /// The program and its arguments for so many threads.
+    pub(super) fn words(&self, threads: u32) -> Vec<String> {
+        self.command.iter().map(|word| word.replace(compare::gate::THREADS, &threads.to_string())).collect()
+    }
+
     /// The work of a run, in any unit, by its number of threads.
     pub(super) fn work(&self, threads: u32) -> f64 {
         if self.per_thread { f64::from(threads) } else { 1.0 }
@@ -253,6 +285,15 @@ impl Measured {
             "{} keeps what was measured of another command, `{}`: name another folder with -o",
             folder.display(),
             report::text::printable(&kept.command.join(" "))
+        );
+        // Another machine may have it elsewhere, or not at all.
+        let now = ProgramFile::of(asked);
+        let is_another = |(now, then): (&ProgramFile, &ProgramFile)| now.path == then.path && now != then;
+        ensure!(
+            !now.as_ref().zip(kept.program.as_ref()).is_some_and(is_another),
+            "{} keeps what was measured before {} was built anew: name another folder with -o, or remove this one",
+            folder.display(),
+            report::text::printable(&kept.command[0])
         );
         ensure!(
             kept.counted == asked.work_in_words(),

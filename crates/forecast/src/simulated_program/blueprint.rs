@@ -336,7 +336,7 @@ fn doubt_of_left_out(left_out: &[&LockRow], row: &str) -> Option<String> {
 fn doubts_of(locks: &[Hot]) -> Vec<String> {
     let nested = locks.iter().find(|hot| hot.nested == Some(Sections::Any)).map(|nested| {
         format!(
-            "{} is taken to be acquired within the sections of {}, since there is no other time for it",
+            "{} is taken to be acquired within the sections of {}, since it took more time than an operation has outside of them",
             nested.name, locks[0].name
         )
     });

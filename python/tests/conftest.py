@@ -20,14 +20,16 @@ VOID = 3  # the exit status for a profile that something else on the machine has
 
 def until_quiet(attempt: Callable[[], T]) -> T:
     """Does what profiles a program and predicts from it, again where something else ran on the machine meanwhile."""
+    void = None
     for _ in range(20):
         try:
             return attempt()
         except contend.ContendError as error:
             if error.status != VOID:
                 raise
+            void = error
             time.sleep(0.5)  # what has just ended may still be at it
-    return attempt()
+    pytest.skip(f"the machine is too busy: {void}")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -17,8 +18,10 @@ def test_the_notebook_runs() -> None:
             break
         except CellExecutionError as error:
             # Something else may have run on the machine while the program was profiled.
-            if error.ename != "ContendError" or attempt == 4:
+            if error.ename != "ContendError" or "hardly ran together" not in str(error):
                 raise
+            if attempt == 4:
+                pytest.skip(f"the machine is too busy: {error.evalue}")
             notebook = nbformat.read(path, as_version=4)
     shown: list[Any] = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert not [output for output in shown if output.output_type == "error"]

@@ -77,7 +77,14 @@ struct timespec deadline(const std::chrono::time_point<Clock, Duration> &at) {
     using steady = std::chrono::steady_clock;
     const auto its_now = Clock::now(); // before the other: the deadline may come a little late, and never early
     const auto now = steady::now();
-    const auto end = at > its_now ? after(now, at - its_now) : now;
+    // Past the range of the unit in which both are counted is for good, and so far before now is now.
+    using common = typename std::common_type<Duration, typename Clock::duration>::type;
+    using in_seconds = std::chrono::duration<double>; // which no time is too far for
+    const auto range = 0.99 * in_seconds(common::max());
+    const auto end = in_seconds(at.time_since_epoch()) > range    ? steady::time_point::max()
+                     : in_seconds(at.time_since_epoch()) < -range ? now
+                     : at > its_now                               ? after(now, at - its_now)
+                                                                  : now;
     auto since = end.time_since_epoch();
     auto seconds = std::chrono::floor<std::chrono::seconds>(since);
     struct timespec time = {};

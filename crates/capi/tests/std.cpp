@@ -54,19 +54,23 @@ static bool throws(Wait wait) {
 int main() {
     contend::semaphore none(0);
     check(!none.try_acquire_until(steady::time_point::min()), "a time that has passed for ever");
+    check(!none.try_acquire_until(std::chrono::time_point<std::chrono::system_clock, std::chrono::hours>::min()),
+          "the first hour of another clock");
     check(!none.try_acquire_for(1ms), "a millisecond");
     check(!none.try_acquire_for(-1s), "less than no time");
     check(!none.try_acquire_for(std::chrono::hours::min()), "the shortest time of all");
 
     contend::semaphore later(0);
     std::thread gives([&] {
-        for (int turn = 0; turn < 3; turn++) {
+        for (int turn = 0; turn < 4; turn++) {
             std::this_thread::sleep_for(20ms);
             later.release();
         }
     });
     check(later.try_acquire_until(steady::time_point::max()), "the last time of all");
     check(later.try_acquire_until(std::chrono::system_clock::time_point::max()), "the last time of another clock");
+    check(later.try_acquire_until(std::chrono::time_point<std::chrono::system_clock, std::chrono::hours>::max()),
+          "the last hour of another clock");
     check(later.try_acquire_for(std::chrono::hours::max()), "the longest time of all");
     gives.join();
 

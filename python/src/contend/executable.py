@@ -120,8 +120,7 @@ def run_json(words: Sequence[Word], *, statuses: Sequence[int] = (0,), threads: 
 
 
 def _output(line: list[str], *, statuses: Sequence[int], threads: int | None = None) -> str:
-    # The messages of errors are not to be broken into lines for a terminal.
-    environment = {**os.environ, "COLUMNS": "10000"}
+    environment = dict(os.environ)
     if threads is not None:
         environment["RAYON_NUM_THREADS"] = str(threads)
     ran = _ran(line, environment)
@@ -153,7 +152,7 @@ def _ran(line: list[str], environment: Mapping[str, str]) -> subprocess.Complete
     with (
         _Witness() as witness,
         subprocess.Popen(
-            line, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True, errors="replace"
+            line, env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, encoding="utf-8", errors="replace"
         ) as process,
     ):
         _running[process] = threading.get_ident()

@@ -25,7 +25,7 @@ def run_drawn(
         path = Path(str(options.get("svg") or Path(folder, "picture.svg")))
         words = [subcommand, "--json", *flags({**options, "svg": path}), "--", *arguments]
         document = run_json(words, statuses=statuses)
-        return document, path.read_text() if path.is_file() else ""
+        return document, path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def svg_of(table: pd.DataFrame) -> str:

@@ -724,7 +724,7 @@ mod tests {
         let mut advice = advice();
         advice.findings[0].found_by = Some(FoundBy::Kept("kept/threads-2.contend".into()));
         let said = advice.terminal(Screen::FILE);
-        let words = "--profile kept/threads-2.contend -- ./server --threads 2";
+        let words = "--only TABLE=adaptive --profile kept/threads-2.contend --";
         assert!(said.contains(words), "{said}");
         advice.findings[0].found_by = Some(FoundBy::ToRecord);
         let said = advice.terminal(Screen::FILE);

@@ -100,7 +100,7 @@ fn a_wait_for_a_lock_counts_in_each_interval_that_it_falls_into() {
     assert_eq!(waited(&first, &second), (30.0, 0, 1));
     assert_eq!(waited(&second, &third), (500.0, 0, 1));
     assert_eq!(waited(&third, &fourth), (7.0, 1, 0));
-    let of_site = row(&between(&third, fourth.clone()), 0x1000).map(|row| row.call_sites[0].waited_ns);
+    let of_site = row(&between(&third, fourth), 0x1000).map(|row| row.call_sites[0].waited_ns);
     assert_eq!(of_site, Some(7.0));
 }
 
@@ -109,6 +109,7 @@ fn a_wait_for_a_lock_counts_in_each_interval_that_it_falls_into() {
 fn a_hold_that_began_before_an_interval_is_time_that_the_lock_was_held() {
     let file = File::new(1 << 20, 1);
     let (holder, lock) = (PerThread::new(), Trace::new());
+    file.pair(&holder, &lock, 0x1000, 5, 10);
     file.recorder.acquired(&holder, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
     pass(30);
     let before = look(&file);

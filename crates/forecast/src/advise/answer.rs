@@ -729,7 +729,11 @@ fn found_by(asked: &Asked, name: &str, threads: u32) -> anyhow::Result<Option<Fo
     // In a program that was built anew nothing is found by them.
     let is_found = Places::read(&profile)?.find(&mut only).is_ok();
     let is_by_call = is_found && only[0].places.iter().any(|place| place.contains('!'));
-    Ok(is_by_call.then(|| if asked.is_kept { FoundBy::Kept(profile) } else { FoundBy::ToRecord }))
+    Ok(match is_by_call {
+        false => None,
+        true if asked.is_kept => Some(FoundBy::Kept(profile)),
+        true => Some(FoundBy::ToRecord),
+    })
 }
 
 /// Adds a note to a line of the table, below it where the line has no room.

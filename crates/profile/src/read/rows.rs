@@ -194,7 +194,8 @@ fn by_lock(section: &Section, homes: &Homes<'_>, unended: &UnendedOf<'_>) -> BTr
             | values.contended
             | values.try_failures
             | values.timeouts
-            | values.condition_waits;
+            | values.condition_waits
+            | pair.timed_holds(); // in an interval of a recording: of holds that began before it
         if touched == 0 {
             continue;
         }

@@ -24,7 +24,7 @@ pub struct Options {
     pub operations: Option<u64>,
     /// Whether to read the program's files for symbols and lines.
     pub symbols: bool,
-    /// Whether to keep the calls that made each lock, see [`LockRow::calls`], and those that took it, see [`SiteUse::call`].
+    /// Whether to keep the calls that made each lock, see [`LockRow::calls`], and those that took it, see [`SiteUse::calls`].
     pub calls: bool,
 }
 

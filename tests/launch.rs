@@ -118,6 +118,23 @@ fn signals_sent_to_the_command_reach_the_program_once() {
     }
 }
 
+/// As services of systemd have it: else a server would die of the first connection that its client closes.
+#[test]
+fn a_program_ignores_closed_pipes_where_the_command_was_told_to() {
+    const SIGPIPE: u64 = 1 << (libc::SIGPIPE - 1);
+    let place = directory();
+    for (before, ignored) in [("trap '' PIPE", SIGPIPE), ("true", 0)] {
+        for verb in ["run --lock mcs", "profile -o p.contend --force"] {
+            let line = format!("{before}; exec \"$0\" {verb} -- grep SigIgn /proc/self/status");
+            let shell = Command::new("sh").args(["-c", &line, CONTEND]).current_dir(place.path()).output();
+            let said = String::from_utf8_lossy(&shell.expect("a shell").stdout).into_owned();
+            let mask = said.lines().find_map(|line| line.strip_prefix("SigIgn:")).expect(&said).trim();
+            let mask = u64::from_str_radix(mask, 16).expect("a mask");
+            assert_eq!(mask & SIGPIPE, ignored, "{verb}");
+        }
+    }
+}
+
 #[test]
 fn a_profile_ends_well_when_the_command_is_asked_to_end() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {

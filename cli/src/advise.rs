@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Numbers};
 use crate::compare::parse_metric;
-use crate::output::{own_command_line, print, print_json, write_page};
+use crate::output::{self, own_command_line, print, print_json, write_page};
 use crate::progress::BARS;
 use crate::{PRELOAD, interrupt, machines};
 use anyhow::Context as _;
@@ -11,7 +11,6 @@ use forecast::advise::{Advice, Asked, Counted, measure, takes_threads};
 use regex_lite::Regex;
 use report::Screen;
 use session::ensure_usage;
-use session::output_file::OutputFile;
 use session::scratch::Scratch;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -71,7 +70,7 @@ pub(crate) const VOID: u8 = 3;
 
 /// Runs `contend advise`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let page = args.html.as_deref().map(OutputFile::at).transpose()?;
+    let page = output::file_at(args.html.as_deref())?;
     let is_kept = args.output.is_some();
     let (folder, _scratch) = match args.output {
         Some(folder) => (folder, None),

@@ -3,7 +3,7 @@
 mod args;
 
 use crate::interrupt;
-use crate::output::{own_command_line, print_json, tell, write_page};
+use crate::output::{self, own_command_line, print_json, tell, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use args::{
@@ -16,7 +16,6 @@ use clap::Parser as _;
 use loads::{aim7, exim, futex, kernel};
 use report::{Screen, text};
 use session::ensure_usage;
-use session::output_file::OutputFile;
 use session::progress::shown_duration;
 use session::threads::or_refused;
 use session::usage::UsageError;
@@ -155,7 +154,7 @@ fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<regimes::Regimes> {
     );
     let files = pictured
         .as_ref()
-        .map(|(path, picture)| anyhow::Ok((OutputFile::at(path)?, OutputFile::at(picture)?)))
+        .map(|(path, picture)| anyhow::Ok((output::file(path)?, output::file(picture)?)))
         .transpose()?;
     let plan = regimes::plan(bench, &options, machines.as_ref())?;
     tell(&plan);
@@ -189,7 +188,7 @@ impl Benchmarks for ByWords {
 
 /// Runs every benchmark, or those that are begun before an interrupt, and writes the document.
 fn write(plan: &document::Plan<'_>) -> anyhow::Result<Document> {
-    let file = OutputFile::at(plan.path)?;
+    let file = output::file(plan.path)?;
     interrupt::keep();
     let document = document::measure(plan, &BARS, &ByWords);
     write_page(file, &document.text)?;
@@ -231,7 +230,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => {}
     }
     let Output { json, svg } = workload.output();
-    let picture = svg.as_deref().map(OutputFile::at).transpose()?;
+    let picture = output::file_at(svg.as_deref())?;
     interrupt::keep();
     let bench = or_refused(|| Bench::new(&BARS))?;
     let (findings, cells) = match workload {

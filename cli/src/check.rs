@@ -1,6 +1,6 @@
 //! `contend check`: a lock in every execution that a memory model allows.
 
-use crate::output::{own_command_line, print_json, tell};
+use crate::output::{self, own_command_line, print_json, tell};
 use crate::progress::{self, Lines};
 use crate::{arguments, interrupt};
 use checker::{Model, Mutation, ReplayTrace, replay};
@@ -171,8 +171,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(trace) = &args.replay {
         return run_again(args, locks[0], trace, mutation);
     }
-    let output = args.output.as_deref().map(OutputFile::at).transpose()?;
-    let summary = args.summary.as_deref().map(OutputFile::at).transpose()?;
+    let output = output::file_at(args.output.as_deref())?;
+    let summary = output::file_at(args.summary.as_deref())?;
     let tasks = locks.iter().flat_map(|lock| plan::tasks(lock, &options)).collect::<Vec<_>>();
     ensure_usage!(
         !tasks.is_empty() || !locks.iter().all(|lock| lock.is_elided()) || options.model != [Model::Ra],

@@ -1,11 +1,10 @@
 //! `contend extrapolate`: measured curves, on more cores.
 
-use crate::output::print_json;
+use crate::output::{self, print_json};
 use anyhow::Context as _;
 use curve::Curve;
 use forecast::extrapolated::{Extrapolated, read};
 use report::{Plot, Screen, text};
-use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let both = |one: &Extrapolated| [one.measured.clone(), one.answer.curve.clone()];
         let curves: Vec<Curve> = all.iter().flat_map(both).collect();
         let plot = Plot::new("Measured curves, extrapolated", &curves)?;
-        OutputFile::at(file)?.write(plot.svg())?;
+        output::file(file)?.write(plot.svg())?;
     }
     if args.json {
         let all: Vec<_> = all.iter().map(Extrapolated::json).collect();

@@ -37,14 +37,18 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     output.write_all(b"\n").and_then(|()| output.flush()).context("cannot write the output")
 }
 
-/// The place of a file that is to be written, where one is. A profile, which may have taken a day to record, is not written over: its
+/// The place of a file that is to be written, where one is: see [`file`].
+pub(crate) fn file_at(path: Option<&Path>) -> anyhow::Result<Option<OutputFile>> {
+    path.map(file).transpose()
+}
+
+/// The place of a file that is to be written. A profile, which may have taken a day to record, is not written over: its
 /// path stands there by mistake.
 ///
 /// # Errors
 ///
 /// A profile is there, or the file cannot be written.
-pub(crate) fn file_at(path: Option<&Path>) -> anyhow::Result<Option<OutputFile>> {
-    let Some(path) = path else { return Ok(None) };
+pub(crate) fn file(path: &Path) -> anyhow::Result<OutputFile> {
     let mut mark = [0; MAGIC.len()];
     let is_profile =
         path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut mark)).is_ok();
@@ -53,7 +57,7 @@ pub(crate) fn file_at(path: Option<&Path>) -> anyhow::Result<Option<OutputFile>>
         "{} is a profile, which would be written over: give the file that is to be written another name",
         path.display()
     );
-    OutputFile::at(path).map(Some)
+    OutputFile::at(path)
 }
 
 /// Writes a page that took minutes to make. It comes out on standard output where its file cannot be written after all.

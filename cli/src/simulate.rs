@@ -1,13 +1,12 @@
 //! `contend simulate`: a workload and locks on a simulated machine.
 
 use crate::arguments::{Numbers, PlacementName, Section, Span, duration_between};
-use crate::output::{print_json, tell};
+use crate::output::{self, print_json, tell};
 use crate::progress::BARS;
 use crate::{interrupt, machines};
 use locks::BUCKETS_FOR_EACH_CORE;
 use locks::catalogue::Lock;
 use report::{Screen, text};
-use session::output_file::OutputFile;
 use session::seeds::{SEEDS, Seeds};
 use session::{ensure_usage, names};
 use simulate::{
@@ -241,7 +240,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let setups = experiment.setups()?;
     // Whether they can be written is told before the work.
     for path in [&args.svg, &args.trace].into_iter().flatten() {
-        OutputFile::at(path)?;
+        output::file(path)?;
     }
     interrupt::keep();
     if args.sweep_back_off {
@@ -256,7 +255,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         exit_interrupted(&finished, setups.len() * seeds.count as usize)
     })?;
     if let (Some(path), [only]) = (&args.trace, &measured[..]) {
-        OutputFile::at(path)?.write(only.median().trace.to_string())?;
+        output::file(path)?.write(only.median().trace.to_string())?;
     }
     show(args, &experiment, &measured)?;
     Ok(ExitCode::SUCCESS)
@@ -273,7 +272,7 @@ fn show(args: &Args, experiment: &Experiment<'_>, measured: &[SeededRuns]) -> an
     let Setup { workload, hardware, .. } = experiment.template;
     let curves = experiment.curves(measured)?;
     if let Some(path) = &args.svg {
-        OutputFile::at(path)?.write(experiment.plot(measured)?.svg())?;
+        output::file(path)?.write(experiment.plot(measured)?.svg())?;
     }
     if args.json {
         let out = serde_json::json!({

@@ -5,7 +5,7 @@ use crate::arguments::{self, Numbers};
 use crate::compare::parse_metric;
 use crate::interrupt;
 use crate::machines;
-use crate::output::{own_command_line, print, print_json, write_page};
+use crate::output::{self, own_command_line, print, print_json, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use compare::statistics::Better;
@@ -16,7 +16,6 @@ use forecast::validate::{
 use regex_lite::Regex;
 use report::{Screen, text};
 use session::ensure_usage;
-use session::output_file::OutputFile;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -119,8 +118,8 @@ pub(crate) struct Args {
 
 /// Runs `contend validate`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let output = args.output.as_deref().map(OutputFile::at).transpose()?;
-    let cases = args.cases.as_deref().map(OutputFile::at).transpose()?;
+    let output = output::file_at(args.output.as_deref())?;
+    let cases = output::file_at(args.cases.as_deref())?;
     let (held, failed_ones, preface) = if let Some(file) = &args.rescore {
         let kept = std::fs::read_to_string(file).is_ok_and(|text| text == MEASURED);
         let preface = if kept {

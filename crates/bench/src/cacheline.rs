@@ -5,7 +5,7 @@ use super::contenders::{self, Contender, Measure, Wait};
 use super::findings::{Drawing, Findings, Part};
 use super::handover::LockAndCount;
 use super::limited;
-use super::timing::{Bench, LockRounds, Rounds, in_rounds, interleaved};
+use super::timing::{Bench, LockRounds, Rounds, by_core, doublings, in_rounds, interleaved};
 use ::report::{Cell, Column, Table};
 use anyhow::Context as _;
 use compare::statistics;
@@ -13,6 +13,7 @@ use curve::{Curve, Point, Provenance, Unit};
 use locks::{RawLock, Ticket};
 use machine::Ordering::Relaxed;
 use machine::{Home, Integer, Machine, Native, Place, Placed, PlainCell, Plan, Topology, Word};
+use session::host::hardware_threads;
 use session::noise::Watch;
 use session::placement::Placement;
 use session::progress::Steps;
@@ -234,6 +235,19 @@ fn by_node(topology: &Topology) -> Topology {
     Topology { places: topology.places.iter().map(on_node).collect() }
 }
 
+/// The cores of so many threads on these nodes: second hardware threads where each core has one.
+fn one_a_core(
+    placement: Placement,
+    [first, others]: &[Topology; 2],
+    nodes: &[u32],
+    threads: usize,
+) -> Vec<u32> {
+    let whole = first.places.iter().filter(|place| nodes.contains(&place.socket)).count();
+    let mut cores = placement.cores(first, nodes, threads.min(whole));
+    cores.extend(placement.cores(others, nodes, threads - cores.len()));
+    cores
+}
+
 /// Every placement of every number of threads.
 fn settings(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Setting>> {
     let topology = by_node(&bench.topology);
@@ -247,7 +261,7 @@ fn settings(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Setting>> {
     }
     let cores = topology.places.iter().filter(|place| nodes.contains(&place.socket)).count();
     let threads: Vec<usize> = match options.threads[..] {
-        [] => bench.up_to_cores().into_iter().filter(|&n| n <= cores).collect(),
+        [] => doublings(cores),
         _ => options.threads.iter().map(|&n| usize::from(n)).collect(),
     };
     if let Some(many) = threads.iter().find(|&&n| n > cores) {
@@ -256,6 +270,7 @@ fn settings(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Setting>> {
         ))
         .into());
     }
+    let by_core = by_core(&topology, hardware_threads);
     let mut settings = Vec::new();
     for (number, &placement) in options.placement.iter().enumerate() {
         if options.placement[..number].contains(&placement) {
@@ -263,7 +278,7 @@ fn settings(bench: &Bench, options: &Options) -> anyhow::Result<Vec<Setting>> {
         }
         settings.extend(threads.iter().map(|&threads| Setting {
             placement,
-            cores: placement.cores(&topology, nodes, threads),
+            cores: one_a_core(placement, &by_core, nodes, threads),
             locks: Vec::new(),
             sharing: Vec::new(),
         }));
@@ -477,6 +492,16 @@ mod tests {
         let cores = |placement: Placement, nodes: &[u32]| placement.cores(&by_node(&topology), nodes, 3);
         assert_eq!(cores(Placement::FillFirst, &[1, 0]), [2, 3, 0]);
         assert_eq!(cores(Placement::RoundRobin, &[0, 1]), [0, 2, 1]);
+    }
+
+    #[test]
+    fn every_core_of_the_nodes_has_a_thread_before_any_has_two() {
+        let place = |core| Place { socket: core % 4 / 2, die: core % 4 / 2, core, node: core % 4 / 2 };
+        let topology = Topology { places: (0..8).map(place).collect() };
+        let by_core = by_core(&topology, |core| vec![core % 4, core % 4 + 4]);
+        let cores = |placement, threads| one_a_core(placement, &by_core, &[0, 1], threads);
+        assert_eq!(cores(Placement::FillFirst, 6), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(cores(Placement::RoundRobin, 5), [0, 2, 1, 3, 4]);
     }
 
     #[test]

@@ -96,21 +96,38 @@ impl Bench {
 
     /// Numbers of threads, doubling from one to the cores that there are.
     pub fn up_to_cores(&self) -> Vec<usize> {
-        let mut counts: Vec<_> = (0..).map(|power| 1 << power).take_while(|&n| n < self.cores()).collect();
-        counts.push(self.cores());
-        counts
+        doublings(self.cores())
     }
+}
+
+/// Numbers that double from one to `most`, and that.
+pub(crate) fn doublings(most: usize) -> Vec<usize> {
+    (0..).map(|power| 1 << power).take_while(|&n| n < most).chain([most]).collect()
 }
 
 /// One hardware thread of each core, die by die, then the second ones: between two threads of one core a line
 /// goes no way.
 fn cores_first(mut places: Vec<Place>, threads_of: impl Fn(u32) -> Vec<u32>) -> Vec<Place> {
-    let usable: Vec<u32> = places.iter().map(|place| place.core).collect();
-    let number_in_core = |core: u32| {
-        threads_of(core).into_iter().filter(|&other| other < core && usable.contains(&other)).count()
-    };
+    let number_in_core = numbers_in_cores(&places, threads_of);
     places.sort_by_cached_key(|place| (number_in_core(place.core), place.socket, place.die, place.core));
     places
+}
+
+/// The first usable hardware thread of each core, and the other ones.
+pub(crate) fn by_core(topology: &Topology, threads_of: impl Fn(u32) -> Vec<u32>) -> [Topology; 2] {
+    let number_in_core = numbers_in_cores(&topology.places, threads_of);
+    let is_first = |place: &Place| number_in_core(place.core) == 0;
+    let (first, others): (Vec<Place>, Vec<Place>) = topology.places.iter().copied().partition(is_first);
+    [first, others].map(|places| Topology { places })
+}
+
+/// Which of its core's usable hardware threads each place is.
+fn numbers_in_cores<F>(places: &[Place], threads_of: F) -> impl Fn(u32) -> usize + use<F>
+where
+    F: Fn(u32) -> Vec<u32>,
+{
+    let usable: Vec<u32> = places.iter().map(|place| place.core).collect();
+    move |core| threads_of(core).into_iter().filter(|&other| other < core && usable.contains(&other)).count()
 }
 
 /// What a lock, or another thing that is measured, came to, round by round.

@@ -49,6 +49,9 @@ pub enum Missing {
     /// The process that was asked for is not there.
     #[error("there is no process {0}: `pgrep NAME` tells the number of a program that runs")]
     Process(u32),
+    /// The process runs a program of 32 bits.
+    #[error("process {0} is a program of 32 bits, whose system calls this kernel does not tell")]
+    Architecture(u32),
     /// A thread was asked for that is not its process's first one.
     #[error("{tid} is a thread of process {pid}: attach to that")]
     Thread {

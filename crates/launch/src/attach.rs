@@ -89,7 +89,7 @@ impl Attach<'_> {
     pub fn run(&self, begun: impl FnOnce(&str)) -> anyhow::Result<Attached> {
         let watch = self.watch()?;
         let recording = create(self.output, self.size_limit, 1, self.overwrite)?;
-        self.watched(watch, recording, begun)
+        self.watched(watch, recording, Beginning::FilesRead, begun)
     }
 
     /// Begins to watch the process.
@@ -110,16 +110,19 @@ impl Attach<'_> {
         &self,
         mut watch: FutexWatch,
         mut recording: Recording,
+        from: Beginning,
         begun: impl FnOnce(&str),
     ) -> anyhow::Result<Attached> {
         let seen = Seen::of(self.pid);
-        // Reading its files may have taken seconds, of which the profile does not tell.
-        watch.drain(drop);
+        let since = match from {
+            Beginning::Start => Since::default(),
+            Beginning::FilesRead => Since { ns: now_ns(), lost: watch.lost() },
+        };
         recording.count_nanoseconds();
         recording.begun();
         let (started, noise) = (Instant::now(), Watch::start());
         let mut tasks = Tasks::from_now_on(self.pid);
-        let mut counted = Counted::begin(seen, &recording, Kept::All)?;
+        let mut counted = Counted::begin(seen, &recording, Kept::All, since)?;
         begun(&counted.begun());
         let end = self.follow(&mut watch, &mut counted, &mut tasks, &recording);
         let (elapsed, now) = (started.elapsed(), now_ns());
@@ -199,7 +202,7 @@ impl Beside {
         has_ended: &AtomicBool,
     ) -> std::io::Result<Vec<String>> {
         let Self(mut watch) = self;
-        let mut counted = Counted::begin(Seen::of(pid), recording, Kept::UnseenInside)?;
+        let mut counted = Counted::begin(Seen::of(pid), recording, Kept::UnseenInside, Since::default())?;
         let mut was_replaced = false;
         while watch.sleep(PAUSE) && !has_ended.load(Ordering::Relaxed) && !was_replaced {
             watch.drain(|event| counted.take(event));
@@ -264,6 +267,24 @@ enum Kept {
     UnseenInside,
 }
 
+/// From when on a program is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// From its start, at which the watch began.
+    Start,
+    /// From when its files have been read, which may have taken seconds: of one that runs already.
+    FilesRead,
+}
+
+/// Where the recorded time begins.
+#[derive(Debug, Clone, Copy, Default)]
+struct Since {
+    /// ns of the monotonic clock.
+    ns: u64,
+    /// Events that had been lost by then.
+    lost: u64,
+}
+
 /// The program as it is before its waits are counted.
 struct Seen {
     pid: u32,
@@ -311,6 +332,7 @@ fn with_lives(mut tasks: Vec<TaskValues>, pid: u32, mut lives: Lives) -> Vec<Tas
 struct Counted<'r> {
     pid: u32,
     kept: Kept,
+    since: Since,
     waits: FutexWaits,
     section: AttachedSection<'r>,
     modules: Modules,
@@ -324,7 +346,7 @@ struct Counted<'r> {
 
 impl<'r> Counted<'r> {
     /// Begins, with what the threads wait for now.
-    fn begin(seen: Seen, recording: &'r Recording, kept: Kept) -> std::io::Result<Self> {
+    fn begin(seen: Seen, recording: &'r Recording, kept: Kept, since: Since) -> std::io::Result<Self> {
         let Seen { pid, modules, memory } = seen;
         let mut arguments = Vec::new();
         // A process says itself where in its memory they are, and how long.
@@ -337,6 +359,7 @@ impl<'r> Counted<'r> {
         let mut counted = Self {
             pid,
             kept,
+            since,
             waits: FutexWaits::default(),
             section: AttachedSection::begin(recording, &image)?,
             modules,
@@ -389,7 +412,12 @@ impl<'r> Counted<'r> {
         }
     }
 
+    /// Counts what of a wait is in the recorded time.
     fn count(&mut self, wait: &FutexWait) {
+        if wait.ended_ns < self.since.ns {
+            return;
+        }
+        let wait = &FutexWait { begun_ns: wait.begun_ns.max(self.since.ns), ..wait.clone() };
         let life = self.lives.entry(wait.tid).or_insert(wait.begun_ns..wait.ended_ns);
         *life = life.start.min(wait.begun_ns)..life.end.max(wait.ended_ns);
         let (object, addresses) = self.object(&wait.call);
@@ -398,7 +426,7 @@ impl<'r> Counted<'r> {
         }
         match object {
             Object::Thread => self.section.count_join(wait.tid, wait.duration_ns()),
-            Object::Memory { kind, address, shared } => {
+            Object::Memory { kind, address, shared, .. } => {
                 let frames = self.modules.callers(&addresses);
                 self.section.count(&AttachedWait {
                     tid: wait.tid,
@@ -446,8 +474,10 @@ impl<'r> Counted<'r> {
         let pending: Vec<(u32, u64, u64)> =
             self.waits.pending().map(|wait| (wait.tid, wait.call.word, wait.begun_ns)).collect();
         for (tid, word, begun_ns) in pending {
-            let Some(&Object::Memory { kind, address, shared }) = self.objects.get(&word) else { continue };
-            if !kind.is_lock() || !looked_at.insert(address) {
+            let Some(&Object::Memory { kind, address, shared, of_glibc }) = self.objects.get(&word) else {
+                continue;
+            };
+            if !of_glibc || !kind.is_lock() || !looked_at.insert(address) {
                 continue;
             }
             let holder = self.memory.holder(kind, address).filter(|&holder| holder != tid);
@@ -476,8 +506,15 @@ impl<'r> Counted<'r> {
         let mut rest = Vec::new();
         let waits = &mut self.waits;
         let lost = watch.finish(|event| rest.extend(waits.event(event)));
+        let lost = lost.saturating_sub(self.since.lost);
         let (over, pending) = std::mem::take(&mut self.waits).finish();
-        let pending = pending.into_iter().map(|wait| FutexWait { ended_ns: now, ..wait });
+        // Where events were lost, the end of a wait may be among them.
+        let lasts = |wait: &FutexWait| {
+            let now = asleep(self.pid, wait.tid, &self.memory);
+            now.map_or(lost == 0, |call| lost == 0 || call.word == wait.call.word)
+        };
+        let pending = pending.into_iter().filter(lasts).map(|wait| FutexWait { ended_ns: now, ..wait });
+        let pending: Vec<_> = pending.collect();
         let before = |wait: &FutexWait| wait.begun_ns <= now;
         for wait in rest.into_iter().chain(over).chain(pending).filter(before) {
             self.count(&FutexWait { ended_ns: wait.ended_ns.min(now), ..wait });

@@ -2,7 +2,7 @@
 //! as [`attach`](super::attach) records those of a program that runs already.
 
 use super::Launch;
-use super::attach::{Attach, Attached, CAPABILITIES, check_rights};
+use super::attach::{Attach, Attached, Beginning, CAPABILITIES, check_rights};
 use super::program::{MUTEX_PROFILE, Refused, Why};
 use super::record::{Record, Recorded, create};
 use super::supervise::{Held, Supervised};
@@ -67,7 +67,7 @@ pub(crate) fn record(record: &Record<'_>, refused: &anyhow::Error) -> anyhow::Re
             return Ok(Recorded { recording, status, used: false, complete: true, remarks });
         }
     };
-    let attached = attach.watched(watch, recording, |_| {});
+    let attached = attach.watched(watch, recording, Beginning::Start, |_| {});
     // Its number stays its own until it is waited for, which comes after everything that reads from /proc.
     let status = program.wait()?;
     let Attached { recording, mut remarks, .. } = attached?;

@@ -165,10 +165,13 @@ pub fn make_children_waitable() -> ChildrenIgnored {
 }
 
 impl ChildrenIgnored {
-    /// Lets a program have it as this process was given it. Allowed between fork and exec.
+    /// Lets a program have it as this process was given it, and SIGPIPE as well. Allowed between fork and exec.
     pub fn restore(self) {
         if self.0 {
             signals::ignore(libc::SIGCHLD);
+        }
+        if signals::pipe_was_ignored() {
+            signals::ignore(libc::SIGPIPE);
         }
     }
 }

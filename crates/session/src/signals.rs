@@ -2,6 +2,8 @@
 //! handlers nor masks.
 
 use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use libc::c_int;
 
@@ -25,6 +27,24 @@ pub fn ignore(signal: c_int) {
     // SAFETY: to be ignored needs no handler.
     unsafe { libc::signal(signal, libc::SIG_IGN) };
 }
+
+/// Whether SIGPIPE was ignored when the process began, as services of systemd have it: Rust's runtime ignores it in every process, and
+/// sets it to its default in those that it starts.
+pub fn pipe_was_ignored() -> bool {
+    PIPE_WAS_IGNORED.load(Relaxed)
+}
+
+static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// Runs before Rust's runtime begins.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static NOTE_SIGPIPE: extern "C" fn() = {
+    extern "C" fn note() {
+        PIPE_WAS_IGNORED.store(is_ignored(libc::SIGPIPE), Relaxed);
+    }
+    note
+};
 
 /// Whether a signal does nothing, as SIGHUP under nohup(1).
 pub fn is_ignored(signal: c_int) -> bool {

@@ -129,14 +129,16 @@ pub fn unstable_constants(swept: &[(u64, Vec<SeededRuns>)], seeds: Seeds) -> Opt
     unstable(all, seeds)
 }
 
-/// The constant whose worst share of the best is best, with that share; and the default's. Of medians.
+/// The constant whose worst share of the best is best, with that share; and the default's. Of medians. Of constants that are as good the
+/// one nearest to the default.
 pub fn verdict(swept: &[(u64, Vec<SeededRuns>)]) -> String {
     let worst = |shares: &[f64]| shares.iter().copied().fold(1.0, f64::min);
     let worsts: Vec<(u64, f64)> =
         swept.iter().zip(shares(swept)).map(|((cycles, _), shares)| (*cycles, worst(&shares))).collect();
     let of = |cycles: u64| worsts.iter().find(|one| one.0 == cycles).map_or(f64::NAN, |one| 100.0 * one.1);
-    let best =
-        worsts.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(CYCLES_PER_WAITER, |one| one.0);
+    let apart = |one: &(u64, f64)| one.0.abs_diff(CYCLES_PER_WAITER);
+    let better = |a: &(u64, f64), b: &(u64, f64)| a.1.total_cmp(&b.1).then(apart(b).cmp(&apart(a)));
+    let best = worsts.iter().copied().max_by(better).map_or(CYCLES_PER_WAITER, |one| one.0);
     let (first, last) = (CONSTANTS[0].0, CONSTANTS[CONSTANTS.len() - 1].0);
     format!(
         "Best over these cores: {best} cycles for each waiter ahead, nowhere below {:.0} % of the best. The default, \

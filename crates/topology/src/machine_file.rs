@@ -336,6 +336,21 @@ impl MachineFile {
                     format!("must be {sockets} rows of {sockets}, one for each socket"),
                 );
             }
+            match (coherence.sockets_per_controller, &coherence.controller_hop) {
+                (Some(0), _) => {
+                    return fail("coherence.sockets_per_controller", "is 0; there is at least one".into());
+                }
+                (Some(count), None) if count < sockets => {
+                    let wrong =
+                        format!("is missing; {count} of {sockets} sockets are behind one node controller");
+                    return fail("coherence.controller_hop", wrong);
+                }
+                (None, Some(_)) => {
+                    let wrong = "is missing; coherence.controller_hop is between node controllers";
+                    return fail("coherence.sockets_per_controller", wrong.into());
+                }
+                _ => {}
+            }
         }
         if let Some(transactions) = &self.transactions {
             if let Some((count, wrong)) = transactions.wrong_count() {

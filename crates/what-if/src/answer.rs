@@ -91,11 +91,15 @@ impl Sliders {
         of_locks: Vec<(String, Vec<ForecastPoint>)>,
     ) -> Self {
         (self.forecast, self.of_locks) = (forecast, of_locks);
-        let last = self.forecast.iter().map(|&(cores, _)| f64::from(cores)).fold(2.0, f64::max);
-        for control in self.controls.iter_mut().filter(|control| control.name == "cores") {
-            control.stops.retain(|&stop| stop <= last);
-            control.start = control.start.min(last);
-            control.rest = Some(control.start);
+        let points: Vec<f64> = self.forecast.iter().map(|&(cores, _)| f64::from(cores)).collect();
+        let [.., last] = points[..] else { return self };
+        // Elsewhere it has no figures.
+        for control in self.controls.iter_mut().filter(|control| ["cores", "threads"].contains(&control.name))
+        {
+            let least = control.stops.first().copied().unwrap_or(1.0);
+            control.stops = points.iter().copied().filter(|&point| point >= least).collect();
+            control.start = last;
+            control.rest = control.rest.map(|_| last);
         }
         self
     }
@@ -143,18 +147,32 @@ impl Sliders {
     /// What the curves say that a change gives. Of what the forecast does not show, the range is as wide as the chain's.
     fn gain(&self, case: &Case, change: &Change, curves: &[Curve]) -> Gain {
         let gain = case.gain(change, None);
-        let at = |curve: Option<&Curve>, threads: u32| {
-            curve?.points().iter().rfind(|point| point.cores <= threads).copied()
+        let [own, changed] = curves else { return gain };
+        let at = |curve: &Curve, threads: u32| {
+            curve.points().iter().rfind(|point| point.cores <= threads).copied()
         };
-        let after = at(curves.get(1), change.threads.unwrap_or(case.threads));
-        let Some((before, after)) = at(curves.first(), case.threads).zip(after) else { return gain };
+        let after = match change.threads {
+            Some(threads) => at(changed, threads),
+            // Both curves at one number.
+            None => changed
+                .points()
+                .iter()
+                .rfind(|one| one.cores <= case.threads && own.at(one.cores).is_some())
+                .copied(),
+        };
+        let Some(after) = after else { return gain };
+        let Some(before) = at(own, change.threads.map_or(after.cores, |_| case.threads)) else { return gain };
+        if change.threads.is_some_and(|threads| threads != after.cores) {
+            let times = gain.times.filter(|_| self.forecast.is_empty());
+            return Gain { times, ..gain };
+        }
         let times = over(after, before);
         let times = match gain.times {
             _ if self.is_shown(change) => times,
             Some(chain) if chain.likely > 0.0 => chain.scaled(times.likely / chain.likely),
             _ => times,
         };
-        Gain { times: Some(times), ..gain }
+        Gain { times: Some(times), threads: before.cores, ..gain }
     }
 
     /// The case on so many cores.
@@ -557,6 +575,13 @@ pub(crate) mod tests {
         let alone = ask("threads=1");
         assert!(alone.instruction.contains(": 2.00 times ("), "1 over 0.5: {}", alone.instruction);
         assert_eq!(alone.values[2][1], alone.values[2][2], "the curve goes on");
+        let between = question(sliders.clone(), 12.0, "section=0.5").answer().unwrap();
+        assert!(
+            between.instruction.contains("at 8 threads"),
+            "where both have figures: {}",
+            between.instruction
+        );
+        assert!(ask("threads=4").instruction.contains("not known"), "the forecast has no 4 threads");
         for change in ["lock=ticket", "split=8", "lock=queue,section=0.1", "handover=0.1"] {
             for row in &ask(change).values {
                 let values = row[2].split(' ').next().unwrap().replace(',', "").parse::<f64>().unwrap();

@@ -230,9 +230,9 @@ impl Text {
 
     /// All tokens up to the end.
     pub(super) fn tokens(mut self) -> Result<Vec<Token>, ParseError> {
-        const PAIRS: [&str; 17] = [
-            "/\\", "\\/", "==", "!=", "<>", "<=", ">=", "&&", "||", "->", "=>", "++", "--", "+=", "-=", "<<",
-            ">>",
+        const PAIRS: [&str; 21] = [
+            "/\\", "\\/", "==", "!=", "<>", "<=", ">=", "&&", "||", "->", "=>", "++", "--", "+=", "-=", "*=",
+            "|=", "&=", "^=", "<<", ">>",
         ];
         let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
         let mut tokens = Vec::new();

@@ -524,6 +524,14 @@ fn c_has_loops_choices_and_pointers() {
     holds(
         "C A\n{}\nP0 (int* x) { int s; s = 0; for (int i = 0, j = 9; i < j; ++i, j--) ++s; --s; }\nforall (0:s=4)",
     );
+    // An atomic location is changed in one step, whatever it is written as.
+    holds(
+        "C A\n{ x=0; }\nP0 (atomic_int* x) { *x += 1; x[0] |= 4; }\nP1 (atomic_int* x) { ++*x; (*x)--; }\nforall (x=5)",
+    );
+    holds("C A\n{ x=0; }\nP0 (int* x) { (*x)++; (*x) |= 6; *x ^= 1; *x *= 2; *x &= 8; }\nforall (x=8)");
+    holds("C A\n{ x=1; }\nP0 (int* x) { int r0; while ((r0 = *x) == 0) ; }\nforall (0:r0=1)");
+    let moved = Test::parse("C A\n{ x=0; }\nP0 (int* x) { *x++; }\nexists (x=1)").expect_err("x is moved");
+    assert!(moved.message.contains("write `(*x)++`"), "{moved}");
     // A counter behind a lock that is taken by compare and exchange.
     holds(
         "C A\n{}\nP0 (atomic_int* l, int* x) { int e; do { e = 0; } while (!atomic_compare_exchange_strong_explicit(l, &e, 1, memory_order_acquire, memory_order_relaxed)); *x += 1; atomic_store_explicit(l, 0, memory_order_release); }\n\

@@ -5,8 +5,10 @@
 //! comes with the registers and the top of the user's stack. Calls that wake come as exits alone: a filter leaves out their
 //! enters. Nothing in the process changes, and the events are gone with the process that opened them.
 
+use super::living;
 use std::collections::BTreeSet;
-use std::io;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::time::Duration;
 
@@ -148,6 +150,14 @@ fn is_of_kernel(pid: u32) -> bool {
     stat.is_ok_and(|stat| stat.flags & StatFlags::PF_KTHREAD.bits() != 0)
 }
 
+/// Whether a process runs a program of 32 bits, whose system calls no tracepoint tells.
+fn is_32_bit(pid: u32) -> bool {
+    const ELF_OF_32_BITS: [u8; 5] = *b"\x7fELF\x01";
+    let mut head = [0; ELF_OF_32_BITS.len()];
+    let read = File::open(living(pid).join("exe")).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && head == ELF_OF_32_BITS
+}
+
 /// Reads what `PERF_SAMPLE_REGS_USER` and `PERF_SAMPLE_STACK_USER` add to a sample.
 fn user_stack(rest: &[u8]) -> Option<UserStack> {
     let mut rest = Cursor(rest);
@@ -205,6 +215,9 @@ impl FutexWatch {
         if is_of_kernel(pid) {
             return Err(Missing::KernelThread(pid));
         }
+        if is_32_bit(pid) {
+            return Err(Missing::Architecture(pid));
+        }
         let layout = Layout::of(tracefs)?;
         let rings = Rings::open(LARGEST_RING)?;
         let mut watch = Self { pid, process, layout, rings, replaced_ns: None };
@@ -252,6 +265,11 @@ impl FutexWatch {
     /// Whether the process has begun another program by exec. Its calls are not handed out.
     pub(crate) fn was_replaced(&self) -> bool {
         self.replaced_ns.is_some()
+    }
+
+    /// How many events have found no space in a buffer so far, as far as the buffers tell.
+    pub(crate) fn lost(&self) -> u64 {
+        self.rings.lost()
     }
 
     /// Reads the buffers, and hands out the calls since the last time but one, in order.

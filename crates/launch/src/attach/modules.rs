@@ -87,6 +87,7 @@ struct Segment {
     offset: u64,
     file_size: u64,
     address: u64,
+    has_code: bool,
 }
 
 /// Sections by which stacks are unwound, with their addresses.
@@ -306,7 +307,8 @@ impl ModuleFile {
         let file = object::File::parse(Parts { cache: &cache, left: &left }).ok()?;
         let segments = file.segments().map(|segment| {
             let (offset, file_size) = segment.file_range();
-            Segment { offset, file_size, address: segment.address() }
+            let has_code = segment.permissions().executable();
+            Segment { offset, file_size, address: segment.address(), has_code }
         });
         let section = |name| {
             let section = file.section_by_name(name)?;
@@ -346,13 +348,15 @@ impl ModuleFile {
         })
     }
 
-    /// What is added to the file's own addresses where it is mapped so.
+    /// What is added to the file's own addresses where its code is mapped so. Several segments may begin in one page of the file, each
+    /// mapped with all of it.
     fn bias(&self, line: &MapsLine<'_>) -> u64 {
         let inside = |segment: &&Segment| {
-            let page = segment.offset & !0xfff;
+            let page = segment.offset & !(rustix::param::page_size() as u64 - 1);
             (page..segment.offset.saturating_add(segment.file_size)).contains(&line.offset)
         };
-        let segment = self.segments.iter().rev().find(inside);
+        let segments = self.segments.iter().filter(inside);
+        let segment = segments.max_by_key(|segment| (segment.has_code, segment.offset));
         let own = segment.map_or(line.offset, |segment| {
             segment.address.wrapping_add(line.offset).wrapping_sub(segment.offset)
         });

@@ -119,6 +119,8 @@ pub(super) enum Object {
         address: u64,
         /// Whether the wait is one for reading.
         shared: bool,
+        /// Whether it is laid out as glibc's, which say who holds them.
+        of_glibc: bool,
     },
 }
 
@@ -194,10 +196,9 @@ const WAIT: u32 = 0;
 /// That by which glibc waits with a time, or where a wait can be cancelled.
 const WAIT_BITSET: u32 = 9;
 
-/// Where glibc's condition variables have the two words that threads sleep on, and their reference count, of which a waiter has 8;
-/// bytes from the start. First as glibc 2.25 to 2.40 have it, then as later ones do.
-const CONDITIONS: [(u64, u64); 2] = [(40, 36), (32, 28)];
-const ONE_WAITER: u32 = 8;
+/// Where glibc's condition variables have the two words that threads sleep on, as 2.25 to 2.40 have it; later ones have them 8 bytes
+/// before, which nothing there tells apart.
+const CONDITION_WORDS: u64 = 40;
 
 /// Where parking_lot's threads have the address of what they wait for, before the futex; bytes. The bits below are those of its
 /// second queue for one lock, of writers who wait for readers to leave.
@@ -246,7 +247,7 @@ impl Memory {
 
     /// What a call waits for, which was made in `function` if that is known; else it may have been made by the C library.
     pub(super) fn object(&self, call: &Enter, function: Option<Function>, by_c_library: bool) -> Object {
-        let here = |kind| Object::Memory { kind, address: call.word, shared: false };
+        let here = |kind| Object::Memory { kind, address: call.word, shared: false, of_glibc: false };
         // A thread that has waited for a condition waits for its mutex, in the same function but by another operation.
         let function = function.map(|function| match function {
             Function::Condition if (call.operation & !PRIVATE, call.value) == (WAIT, CONTENDED) => {
@@ -256,28 +257,32 @@ impl Memory {
         });
         match function.or_else(|| self.guess(call, by_c_library)) {
             Some(Function::Join) => Object::Thread,
-            Some(Function::Mutex) => here(LockKind::Object(ObjectKind::Mutex)),
+            Some(Function::Mutex) => {
+                let kind = LockKind::Object(ObjectKind::Mutex);
+                Object::Memory { kind, address: call.word, shared: false, of_glibc: true }
+            }
             Some(Function::FutexLock(kind)) => here(LockKind::Object(kind)),
             Some(Function::FutexRead) => {
                 let kind = LockKind::Object(ObjectKind::Rwlock);
-                Object::Memory { kind, address: call.word, shared: true }
+                Object::Memory { kind, address: call.word, shared: true, of_glibc: false }
             }
             Some(Function::FutexWrite) => Object::Memory {
                 kind: LockKind::Object(ObjectKind::Rwlock),
                 address: call.word.saturating_sub(size_of::<u32>() as u64),
                 shared: false,
+                of_glibc: false,
             },
             Some(Function::Parked { kind, shared }) => match self.parked_on(call.word, kind) {
-                Some(address) => Object::Memory { kind, address, shared },
+                Some(address) => Object::Memory { kind, address, shared, of_glibc: false },
                 None => here(LockKind::Futex),
             },
             Some(Function::Rwlock { shared }) => {
                 let address = (call.word & !7).saturating_sub(RWLOCK_WORDS);
-                Object::Memory { kind: LockKind::Object(ObjectKind::Rwlock), address, shared }
+                Object::Memory { kind: LockKind::Object(ObjectKind::Rwlock), address, shared, of_glibc: true }
             }
             Some(Function::Condition) => {
-                let address = self.condition(call.word & !7);
-                Object::Memory { kind: LockKind::Condition, address, shared: false }
+                let address = (call.word & !7).saturating_sub(CONDITION_WORDS);
+                Object::Memory { kind: LockKind::Condition, address, shared: false, of_glibc: true }
             }
             Some(Function::FutexCondition) => here(LockKind::Condition),
             Some(Function::Semaphore) => here(LockKind::Semaphore),
@@ -326,17 +331,6 @@ impl Memory {
             return false;
         };
         state <= 2 && users < MANY && kind & !KINDS == 0 && (owner == 0 || self.is_thread(owner))
-    }
-
-    /// Where the condition variable begins on one of whose words, from this address on, a thread waits.
-    fn condition(&self, words: u64) -> u64 {
-        let begins = CONDITIONS.map(|(of_words, of_references)| {
-            let address = words.saturating_sub(of_words);
-            self.u32(address + of_references)
-                .filter(|&count| (ONE_WAITER..MANY).contains(&count))
-                .map(|_| address)
-        });
-        begins.into_iter().flatten().next().unwrap_or(words)
     }
 
     /// The thread that holds one of glibc's locks, if what lies there is plausible.
@@ -431,7 +425,7 @@ mod tests {
         let address = waits.word;
         assert_eq!(
             memory.object(&waits, None, false),
-            Object::Memory { kind: of_held, address, shared: false }
+            Object::Memory { kind: of_held, address, shared: false, of_glibc: true }
         );
         assert_eq!(memory.holder(of_held, address), Some(own));
         // A holder that is no thread of the process, and a kind that no mutex has.
@@ -439,7 +433,10 @@ mod tests {
             let waits = call(&other[0], PRIVATE, 2);
             let kind = LockKind::Futex;
             let address = waits.word;
-            assert_eq!(memory.object(&waits, None, false), Object::Memory { kind, address, shared: false });
+            assert_eq!(
+                memory.object(&waits, None, false),
+                Object::Memory { kind, address, shared: false, of_glibc: false }
+            );
             assert_eq!(memory.holder(of_held, waits.word), None);
         }
         assert_eq!(memory.object(&call(&own, 0, own), None, true), Object::Thread);
@@ -453,21 +450,24 @@ mod tests {
             [(7, WAIT_BITSET, ended), (0, PRIVATE | WAIT_BITSET, ended), (0, WAIT_BITSET, 3)]
         {
             let waits = call(&now, operation, value);
-            let expected = Object::Memory { kind: shared, address: waits.word, shared: false };
+            let expected =
+                Object::Memory { kind: shared, address: waits.word, shared: false, of_glibc: false };
             assert_eq!(memory.object(&waits, None, true), expected);
         }
         let semaphore = [0, 1, 0, 0];
         for (by_c_library, kind) in [(true, LockKind::Semaphore), (false, LockKind::Futex)] {
             let waits = call(&semaphore[0], PRIVATE | WAIT_BITSET, 0);
-            let expected = Object::Memory { kind, address: waits.word, shared: false };
+            let expected = Object::Memory { kind, address: waits.word, shared: false, of_glibc: false };
             assert_eq!(memory.object(&waits, None, by_c_library), expected);
         }
-        let mut condition = [0_u32; 12];
-        condition[9] = ONE_WAITER; // glibc's reference count
+        let condition = [0_u32; 12];
         let start = condition.as_ptr().addr() as u64;
         if start.is_multiple_of(8) {
             let found = memory.object(&call(&condition[11], PRIVATE, 0), Some(Function::Condition), true);
-            assert_eq!(found, Object::Memory { kind: LockKind::Condition, address: start, shared: false });
+            assert_eq!(
+                found,
+                Object::Memory { kind: LockKind::Condition, address: start, shared: false, of_glibc: true }
+            );
         }
     }
     /// What a thread waits for that does this.
@@ -512,10 +512,10 @@ mod tests {
         }
         let rwlock = LockKind::Object(ObjectKind::Rwlock);
         let inside = |object, kind, shared, start: u64, size: usize| match object {
-            Object::Memory { kind: found, address, shared: as_reader } => {
+            Object::Memory { kind: found, address, shared: as_reader, of_glibc: false } => {
                 (found, as_reader) == (kind, shared) && (start..start + size as u64).contains(&address)
             }
-            Object::Thread => false,
+            _ => false,
         };
         let start = from_ref(&MUTEX).addr() as u64;
         let mutex =

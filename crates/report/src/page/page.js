@@ -455,6 +455,9 @@ document.querySelectorAll("section.what-if").forEach((section) => {
 document.querySelectorAll("section.rows").forEach((section, number) => new RowTable(section, number));
 
 // On paper nothing can be opened.
-const values = document.querySelectorAll("details.values");
-addEventListener("beforeprint", () => values.forEach((details) => { details.open = true; }));
-addEventListener("afterprint", () => values.forEach((details) => { details.open = false; }));
+let opened = [];
+addEventListener("beforeprint", () => {
+  opened = [...document.querySelectorAll("details:not([open])")];
+  opened.forEach((details) => { details.open = true; });
+});
+addEventListener("afterprint", () => opened.forEach((details) => { details.open = false; }));

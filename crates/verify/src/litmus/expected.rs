@@ -131,7 +131,7 @@ impl Expected {
             let record = record?;
             let Some(name) = record.get(0) else { continue };
             for (heading, field) in headings.iter().zip(&record).skip(1) {
-                let of = heading.parse().ok().or_else(|| is_verdict_heading(heading).then_some(model));
+                let of = model_of(heading).or_else(|| is_verdict_heading(heading).then_some(model));
                 if let (Some(of), Some(allowed)) = (of, verdict(field)) {
                     self.add(name, of, allowed);
                 }
@@ -197,14 +197,19 @@ fn key(name: &str) -> String {
 
 fn is_heading(line: &str) -> bool {
     let fields = line.split([',', '\t', ';']).map(|field| field.trim().to_lowercase());
-    fields.skip(1).any(|field| field.parse::<Model>().is_ok() || is_verdict_heading(&field))
+    fields.skip(1).any(|field| model_of(&field).is_some() || is_verdict_heading(&field))
+}
+
+/// The model that a heading names: x86 processors have TSO.
+fn model_of(heading: &str) -> Option<Model> {
+    match heading {
+        "x86" | "x86-tso" | "x86tso" => Some(Model::Tso),
+        _ => heading.parse().ok(),
+    }
 }
 
 fn is_verdict_heading(heading: &str) -> bool {
-    matches!(
-        heading,
-        "verdict" | "expected" | "kind" | "result" | "x86" | "x86-tso" | "x86tso" | "observation"
-    )
+    matches!(heading, "verdict" | "expected" | "kind" | "result" | "observation")
 }
 
 /// Whether the word says allowed or forbidden; other words, such as `Required`, say neither.

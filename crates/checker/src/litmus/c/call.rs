@@ -150,7 +150,7 @@ impl<'t> Thread<'_, 't> {
     }
 
     /// A read-modify-write; gives what it found.
-    fn modify(
+    pub(super) fn modify(
         &mut self,
         address: Expression,
         update: Update,

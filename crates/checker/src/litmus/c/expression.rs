@@ -190,7 +190,25 @@ impl<'t> Thread<'_, 't> {
     /// A number, a call, a name, an element, what a pointer points to, or an expression in parentheses.
     pub(super) fn operand(&mut self, tokens: &mut Tokens<'t>) -> Result<Operand, ParseError> {
         if tokens.take("*") {
-            return Ok(Operand::Memory(self.unary(tokens)?));
+            let pointer = self.unary(tokens)?;
+            if tokens.peek().is_some_and(|next| next.is("++") || next.is("--")) {
+                let message =
+                    "a pointer that is moved is not supported: for what it points to, write `(*x)++`";
+                return Err(ParseError::unsupported(tokens.at(), message));
+            }
+            return Ok(Operand::Memory(pointer));
+        }
+        let of = |at: usize, is: fn(&Token) -> bool| tokens.peek_at(at).is_some_and(is);
+        if of(0, |one| one.is("("))
+            && of(1, |one| one.is("*"))
+            && of(2, Token::is_name)
+            && of(3, |one| one.is(")"))
+        {
+            tokens.take("(");
+            tokens.take("*");
+            let pointer = self.unary(tokens)?;
+            tokens.expect(")")?;
+            return Ok(Operand::Memory(pointer));
         }
         if tokens.take("(") {
             if tokens.peek().is_some_and(|token| is_type(&token.text) || token.is("void")) {
@@ -200,6 +218,10 @@ impl<'t> Thread<'_, 't> {
                 return Ok(Operand::Value(self.unary(tokens)?));
             }
             self.refuse_unknown_cast(tokens)?;
+            let is_local = |token: &Token| token.is_name() && self.local(&token.text).is_some();
+            if tokens.peek().is_some_and(is_local) && tokens.peek_at(1).is_some_and(|next| next.is("=")) {
+                return self.assigned(tokens);
+            }
             let inner = self.expression(tokens)?;
             tokens.expect(")")?;
             return Ok(Operand::Value(inner));
@@ -221,6 +243,17 @@ impl<'t> Thread<'_, 't> {
         tokens.expect("]")?;
         let base = Typed { is_pointer: true, ..base };
         Ok(Operand::Memory(join("+", base, index, token.at)?))
+    }
+
+    /// A local that is assigned to within an expression, after the parenthesis.
+    fn assigned(&mut self, tokens: &mut Tokens<'t>) -> Result<Operand, ParseError> {
+        let name = tokens.name("a local")?;
+        let local = self.name(name)?;
+        tokens.expect("=")?;
+        let value = self.expression(tokens)?.value;
+        tokens.expect(")")?;
+        self.write(local.clone(), value, name.at)?;
+        Ok(local)
     }
 
     /// `true`, `false` or `NULL`, a local, or else the address of the location that a parameter stands for.
@@ -305,26 +338,30 @@ pub(super) fn join(operator: &str, left: Typed, right: Typed, at: At) -> Result<
         return Err(ParseError::unsupported(at, "the difference of two pointers is not supported"));
     }
     let is_pointer = sum && (left.is_pointer || right.is_pointer);
-    let operator = match operator {
+    if matches!(operator, ">" | ">=") {
+        std::mem::swap(&mut a, &mut b);
+    }
+    let operator = operator_of(operator, at)?;
+    let is_atomic = is_pointer && (left.is_atomic || right.is_atomic);
+    Ok(Typed { value: Expression::binary(operator, a, b), is_pointer, is_atomic })
+}
+
+/// The operator of this sign; of `>` and `>=` the one for operands that change places.
+pub(super) fn operator_of(sign: &str, at: At) -> Result<Operator, ParseError> {
+    Ok(match sign {
         "|" => Operator::Or,
         "^" => Operator::Xor,
         "&" => Operator::And,
         "==" => Operator::Equal,
         "!=" => Operator::Unequal,
-        "<" => Operator::Less,
-        "<=" => Operator::AtMost,
-        ">" | ">=" => {
-            std::mem::swap(&mut a, &mut b);
-            if operator == ">" { Operator::Less } else { Operator::AtMost }
-        }
+        "<" | ">" => Operator::Less,
+        "<=" | ">=" => Operator::AtMost,
         "<<" => Operator::ShiftLeft,
         "+" => Operator::Add,
         "-" => Operator::Subtract,
         "*" => Operator::Multiply,
-        _ => return Err(ParseError::unsupported(at, format!("the operator `{operator}` is not supported"))),
-    };
-    let is_atomic = is_pointer && (left.is_atomic || right.is_atomic);
-    Ok(Typed { value: Expression::binary(operator, a, b), is_pointer, is_atomic })
+        _ => return Err(ParseError::unsupported(at, format!("the operator `{sign}` is not supported"))),
+    })
 }
 
 fn truth(value: Expression) -> Expression {

@@ -6,9 +6,11 @@ mod expression;
 
 use super::builder::{Builder, ends_threads, starts_condition};
 use super::initial::{Type, constant, is_type, refuse_unknown_type, take_type};
-use super::program::{Expression, Operator, Step, Width};
+use super::program::{Expression, Operator, Step, Update, Width};
 use super::token::{At, ParseError, Token, Tokens};
-use expression::{Typed, join};
+use machine::Ordering;
+
+use expression::{Operand, Typed, join, operator_of};
 
 /// Reads `P0 (atomic_int* x) { … }` and so on.
 pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
@@ -455,22 +457,36 @@ impl<'t> Thread<'_, 't> {
         let operand = self.operand(tokens)?;
         let one = Typed::plain(Expression::Constant(1));
         if let Some((_, operator)) = before {
-            let old = self.read(operand.clone(), at)?;
-            return self.write(operand, join(operator, old, one, at)?.value, at);
+            return self.change(operand, operator, one, at);
         }
         let Some(operator) = assignment(tokens) else {
             // A value alone: a call whose result is not taken, or a load.
             return self.read(operand, at).map(drop);
         };
-        let value = match operator {
-            None => self.expression(tokens)?.value,
-            Some((operator, by_one)) => {
-                let old = self.read(operand.clone(), at)?;
-                let by = if by_one { one } else { self.expression(tokens)? };
-                join(operator, old, by, at)?.value
+        match operator {
+            None => {
+                let value = self.expression(tokens)?.value;
+                self.write(operand, value, at)
             }
-        };
-        self.write(operand, value, at)
+            Some((operator, by_one)) => {
+                let by = if by_one { one } else { self.expression(tokens)? };
+                self.change(operand, operator, by, at)
+            }
+        }
+    }
+
+    /// Joins what is there with a value: of an atomic location in one step (C11 6.5.16.2).
+    fn change(&mut self, operand: Operand, operator: &str, by: Typed, at: At) -> Result<(), ParseError> {
+        if let Operand::Memory(address) = &operand
+            && address.is_atomic
+        {
+            let update = Update::With(operator_of(operator, at)?);
+            return self
+                .modify(address.value.clone(), update, by.value, (Ordering::SeqCst, false), at)
+                .map(drop);
+        }
+        let old = self.read(operand.clone(), at)?;
+        self.write(operand, join(operator, old, by, at)?.value, at)
     }
 
     fn declaration(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
@@ -511,10 +527,14 @@ fn begins_block(tokens: &Tokens<'_>) -> bool {
     tokens.peek_at(1).is_none_or(|next| OTHERS.iter().any(|word| next.is(word)))
 }
 
-/// Takes `=`, `+=`, `-=`, `++` or `--`: by which operator the old value is joined, and whether with one.
+/// Takes `=`, `++`, `--`, or `=` behind an operator: by which operator the old value is joined, and whether with one.
 fn assignment(tokens: &mut Tokens<'_>) -> Option<Option<(&'static str, bool)>> {
     for (text, meaning) in [
         ("=", None),
+        ("|=", Some(("|", false))),
+        ("&=", Some(("&", false))),
+        ("^=", Some(("^", false))),
+        ("*=", Some(("*", false))),
         ("+=", Some(("+", false))),
         ("-=", Some(("-", false))),
         ("++", Some(("+", true))),

@@ -83,6 +83,18 @@ fn a_rust_programs_own_locks_stand_beside_those_of_the_c_library() {
     assert!(refused.stdout.contains("No forecast"), "{refused}");
 }
 
+#[test]
+fn a_program_with_openmp_is_told_what_is_not_seen_of_it() {
+    let directory = tempfile::tempdir().expect("a place for the profile");
+    let profile = directory.path().join("p.contend");
+    let profile = profile.to_str().expect("a plain path");
+    let program = Source { options: &["-fopenmp"], ..Source::program("openmp.c") }.compile();
+    let program = program.to_str().expect("a plain path");
+    let outcome = run(contend(&["profile", "-o", profile, "--", program]), HANG);
+    assert!(outcome.succeeded() && outcome.stdout.contains("1000 rounds"), "{outcome}");
+    assert!(outcome.stderr.contains("critical sections and locks of OpenMP"), "{outcome}");
+}
+
 /// The profile is of a program whose `slowRebalance` holds a mutex for 2 ms, a hundred times, while another goroutine waits.
 #[test]
 fn a_go_programs_own_profile_has_a_table() {

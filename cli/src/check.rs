@@ -41,7 +41,7 @@ pub(crate) struct Args {
     all: bool,
 
     /// List the locks with the models that each is checked under
-    #[arg(long, conflicts_with = "all")]
+    #[arg(long, conflicts_with_all = ["all", "mutate", "weaken", "output", "summary"])]
     list: bool,
 
     /// Only these models. In ra a release sequence is that of C++20: later stores of the

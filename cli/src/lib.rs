@@ -121,6 +121,13 @@ pub fn main() -> ExitCode {
     if needs_no_rights {
         session::capabilities::give_up();
     }
+    // What a program prints that is run is its own.
+    let runs_program =
+        matches!(subcommand, Subcommands::Run(_) | Subcommands::Profile(_) | Subcommands::Sweep(_));
+    if session::signals::output_was_closed() && !runs_program {
+        output::tell("cannot write to standard output: it is closed");
+        return ExitCode::FAILURE;
+    }
     let result = match subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Advise(args) => advise::run(args),

@@ -102,11 +102,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         for (file, result) in batch.iter().zip(job.judge_all(batch)) {
             summary.add(&result);
             match (result, args.json) {
+                (Ok(outcome), _) if args.quiet && !outcome.is_failed() => {}
                 (Ok(outcome), true) => all.push(outcome.json()),
-                (Ok(outcome), false) if !args.quiet || outcome.is_failed() => {
-                    print!("{}", screen.fit(&outcome.text(args.states)));
-                }
-                (Ok(_), false) => {}
+                (Ok(outcome), false) => print!("{}", screen.fit(&outcome.text(args.states))),
                 (Err(error), true) => all.push(json!({ "file": file, "error": error_json(&error) })),
                 (Err(error), false) => tell(&printable(&format!("{error:#}"))),
             }

@@ -184,15 +184,15 @@ fn together(paths: &[PathBuf], options: &Options) -> anyhow::Result<LockTable> {
 
 /// Fails where more is asked of a runtime's own recording than is made of it.
 fn ensure_shown_alone(args: &Args, path: &Path, runtime: Runtime) -> anyhow::Result<()> {
-    let Args { html, pprof, folded, otel, timeline, ops, .. } = args;
+    let Args { html, pprof, folded, otel, timeline, ops, unfold, no_symbols, .. } = args;
     let further = [html, pprof, folded, otel, timeline].into_iter().any(Option::is_some);
     let (what, draws) = match runtime {
         Runtime::Go => ("a profile of Go's own", "`go tool pprof`"),
         Runtime::Java => ("a recording of Java's Flight Recorder", "JDK Mission Control"),
     };
     ensure_usage!(
-        !further && ops.is_none(),
-        "{} is {what}, of which there is a table, --csv and --json alone: {draws} makes pictures of it",
+        !further && ops.is_none() && !unfold && !no_symbols,
+        "{} is {what}, of which there is a table with --top, --csv and --json alone: {draws} makes pictures of it",
         path.display()
     );
     ensure_usage!(

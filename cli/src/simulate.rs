@@ -42,7 +42,7 @@ pub(crate) struct Args {
     #[arg(value_parser = workload, required_unless_present = "list")]
     workload: Option<&'static Workload>,
     /// List the workloads
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["workload", "lock", "cores", "svg", "trace"])]
     list: bool,
     /// A name of `contend machines`, or a machine file
     #[arg(long, value_name = "MACHINE", default_value = "opteron-8x6")]

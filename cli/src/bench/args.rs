@@ -314,7 +314,7 @@ pub(crate) struct Cacheline {
     #[arg(long, value_name = "NODE,…", value_delimiter = ',', value_parser = Numbers::between(0, 1023))]
     pub(crate) nodes: Vec<Numbers>,
 
-    /// The memory node that the lock and the lines lie on [default: where the first thread is]
+    /// The memory node that the lock and the lines lie on [default: that of --nodes if it is one, else where the command was started]
     #[arg(long, value_name = "NODE")]
     pub(crate) memory_node: Option<u32>,
 

@@ -315,7 +315,11 @@ impl Setting {
 /// A name that no lock has, or what this machine does not have.
 pub fn run(bench: &Bench, options: &Options) -> anyhow::Result<Findings> {
     let chosen = contenders::select(&options.common.lock)?;
-    let home = memory_home(bench, options.memory_node)?;
+    let of_cores = match options.nodes[..] {
+        [node] => Some(node),
+        _ => None,
+    };
+    let home = memory_home(bench, options.memory_node.or(of_cores))?;
     let mut settings = settings(bench, options)?;
     let steps: usize = settings.iter().map(|setting| setting.steps(chosen.len())).sum();
     let progress = bench.start(steps * (options.common.runs as usize + 1));

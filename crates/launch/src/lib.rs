@@ -68,8 +68,14 @@ impl Swaps {
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut swaps = Self::default();
         let parts = || text.split(',').map(str::trim);
+        let mut for_all = None;
         for name in parts().filter(|part| !part.contains('=')) {
             swaps.set_all(name)?;
+            if let Some(other) = for_all.replace(name) {
+                return Err(format!(
+                    "two locks for every kind, {other} and {name}: write one of them, or mutex=, rwlock= and spin="
+                ));
+            }
         }
         let mut named = BTreeMap::new();
         for (kind, name) in parts().filter_map(|part| part.split_once('=')) {
@@ -319,6 +325,9 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
     let ignored = supervise::make_children_waitable();
     let in_child = move || {
         ignored.restore();
+        // The terminal is the command's: what writes to it or sets it is not stopped, and what reads from it gets an error.
+        signals::ignore(libc::SIGTTOU);
+        signals::ignore(libc::SIGTTIN);
         supervise::die_with_parent()
     };
     // SAFETY: the calls are allowed after a fork. If the command is killed, the program is killed with it; and what is no
@@ -382,6 +391,9 @@ mod tests {
         assert!(Swaps::parse("glibc").unwrap().is_empty());
         assert!(Swaps::parse("mutex=glibc").unwrap().is_empty());
         assert!(Swaps::parse("mutex=mcs,mutex=clh").is_err_and(|why| why.contains("two locks for mutex")));
+        for text in ["mcs,ticket", "mcs,glibc", "rw,mcs"] {
+            assert!(Swaps::parse(text).is_err_and(|why| why.contains("two locks for every kind")), "{text}");
+        }
     }
 
     #[test]

@@ -33,6 +33,10 @@ const MACHINE: (elf::Machine, &str) = (elf::EM_AARCH64, "AArch64");
 /// What shows the waits for Go's own locks.
 pub(crate) const MUTEX_PROFILE: &str = "take Go's mutex profile of it (runtime.SetMutexProfileFraction, /debug/pprof/mutex), which `contend report` reads";
 
+/// What is not seen of programs with OpenMP.
+pub const OF_OPENMP: &str = "critical sections and locks of OpenMP are its runtime's own, which are neither recorded nor \
+    swapped; put a pthread mutex in the place of `#pragma omp critical` to have it recorded";
+
 /// A program that was not started, and what a shell exits with then.
 #[derive(Debug)]
 pub struct NotStarted {
@@ -224,6 +228,12 @@ impl Program {
         is_rust(&self.0)
     }
 
+    /// Whether it is a binary linked to a runtime of OpenMP: the locks and critical sections of that are no pthread's.
+    #[must_use]
+    pub fn uses_openmp(&self) -> bool {
+        uses_openmp(&self.0)
+    }
+
     /// Whether the dynamic linker will load a library into it that `LD_PRELOAD` names. A script is its interpreter.
     ///
     /// # Errors
@@ -380,15 +390,25 @@ fn is_go(path: &Path) -> bool {
 
 /// Told by the section with the compilers' versions, which stripping leaves, and by the name under which the recorder is looked up.
 fn is_rust(path: &Path) -> bool {
+    has_in_section(path, ".comment", b"rustc version")
+        && !has_in_section(path, ".rodata", b"contend_recorder\0")
+}
+
+/// Told by the libraries that it names: those of gcc, of clang, and of Intel.
+fn uses_openmp(path: &Path) -> bool {
+    ["\0libgomp.so.", "\0libomp.so", "\0libiomp5.so"]
+        .iter()
+        .any(|name| has_in_section(path, ".dynstr", name.as_bytes()))
+}
+
+/// Whether a section of a binary has a text in it.
+fn has_in_section(path: &Path, section: &str, text: &[u8]) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let cache = ReadCache::new(file);
     let Ok(binary) = ElfFile64::<Endianness, _>::parse(&cache) else { return false };
-    let has = |section: &str, text: &[u8]| {
-        let section = binary.section_by_name(section).filter(|section| section.size() <= MOST_NAMES);
-        let content = section.and_then(|section| section.data().ok());
-        content.is_some_and(|content| memmem::find(content, text).is_some())
-    };
-    has(".comment", b"rustc version") && !has(".rodata", b"contend_recorder\0")
+    let section = binary.section_by_name(section).filter(|section| section.size() <= MOST_NAMES);
+    let content = section.and_then(|section| section.data().ok());
+    content.is_some_and(|content| memmem::find(content, text).is_some())
 }
 
 #[cfg(test)]

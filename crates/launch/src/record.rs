@@ -4,7 +4,7 @@ use super::always_on::{AlwaysOn, Keeper, Prepared};
 use super::attach::{Beside, CAPABILITIES};
 use super::kernel::KernelLocks;
 use super::operations::{Passed, pass_through};
-use super::program::{MUTEX_PROFILE, Program};
+use super::program::{MUTEX_PROFILE, OF_OPENMP, Program};
 use super::static_program;
 use super::supervise::{Held, Supervised};
 use super::tasks::Tasks;
@@ -189,11 +189,13 @@ impl Record<'_> {
                 ),
             }
         });
-        let is_go = Program::find(&self.command[0]).is_ok_and(|program| program.is_go());
-        let of_go = is_go.then(|| {
+        let program = Program::find(&self.command[0]);
+        let of_openmp =
+            program.as_ref().is_ok_and(Program::uses_openmp).then(|| format!("{name}: {OF_OPENMP}"));
+        let of_go = program.is_ok_and(|program| program.is_go()).then(|| {
             format!("{name} is a Go program with C code: the C code's locks are recorded, and Go's own are not: {MUTEX_PROFILE}")
         });
-        [lost_in_words, uncounted, unreached, of_go].into_iter().flatten().collect()
+        [lost_in_words, uncounted, unreached, of_openmp, of_go].into_iter().flatten().collect()
     }
 
     /// The command that starts the program, and what keeps its intervals: all that may fail before the program runs.

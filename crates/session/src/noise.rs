@@ -1,14 +1,16 @@
 //! How busy the machine was with other work while something was timed.
 //!
 //! The two files of `/proc` are read by hand: `procfs` reads the load as an `f32`, which prints other digits than the kernel's, and
-//! of the counts the line of each core and of each interrupt too, where one line is wanted.
+//! of the counts those of each interrupt too.
 
 mod throttled;
 
 use crate::host::allowed_cores;
+use crate::signals;
 use rustix::param::clock_ticks_per_second;
 use std::fs;
 use std::time::{Duration, Instant};
+use throttled::Throttled;
 
 /// Other programs may use this share of all cores before timings are doubted.
 const OTHERS_SHARE: f64 = 0.05;
@@ -19,7 +21,7 @@ const STOLEN_SHARE: f64 = 0.01;
 /// A quota may keep the program off this share of its cores' time before timings are doubted.
 const THROTTLED_SHARE: f64 = 0.001;
 
-/// Time on all cores since the machine started, in clock ticks, as `/proc/stat` counts it.
+/// Time on the cores that this process may use since the machine started, in clock ticks, as `/proc/stat` counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ticks {
     busy: u64,
@@ -28,19 +30,37 @@ struct Ticks {
 }
 
 impl Ticks {
-    /// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal; guests' time is
-    /// part of user's.
-    fn parse(stat: &str) -> Option<Self> {
-        let line = stat.lines().next()?.strip_prefix("cpu ")?;
-        let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+    /// Reads the lines of these cores in `/proc/stat`, and the first one, of all cores, where they have none.
+    fn parse(stat: &str, allowed: &[u32]) -> Option<Self> {
+        let line_of = |line: &str| {
+            let (core, fields) = line.strip_prefix("cpu")?.split_once(' ')?;
+            Some((core.parse::<u32>().ok(), Self::of_line(fields)?))
+        };
+        let mut lines = stat.lines().map_while(line_of);
+        let (_, all) = lines.next().filter(|(core, _)| core.is_none())?;
+        let of_allowed = lines.filter(|(core, _)| core.is_some_and(|core| allowed.contains(&core)));
+        Some(of_allowed.map(|(_, ticks)| ticks).reduce(Self::plus).unwrap_or(all))
+    }
+
+    /// Reads the fields of a line: user, nice, system, idle, iowait, irq, softirq, steal; guests' time is part of user's.
+    fn of_line(fields: &str) -> Option<Self> {
+        let fields: Vec<u64> = fields.split_whitespace().map_while(|field| field.parse().ok()).collect();
         let &[user, nice, system, idle, waiting, hard, soft, stolen, ..] = fields.as_slice() else {
             return None;
         };
         Some(Self { busy: user + nice + system + hard + soft, idle: idle + waiting, stolen })
     }
 
+    fn plus(self, other: Self) -> Self {
+        Self {
+            busy: self.busy + other.busy,
+            idle: self.idle + other.idle,
+            stolen: self.stolen + other.stolen,
+        }
+    }
+
     fn now() -> Option<Self> {
-        Self::parse(&fs::read_to_string("/proc/stat").ok()?)
+        Self::parse(&fs::read_to_string("/proc/stat").ok()?, &allowed_cores())
     }
 }
 
@@ -51,19 +71,23 @@ pub struct Watch {
     ticks: Option<Ticks>,
     own_cpu: Duration,
     began: Instant,
-    throttled: Option<Duration>,
+    throttled: Throttled,
+    continued: u64,
 }
 
 impl Watch {
     /// Starts watching.
     pub fn start() -> Self {
-        let load = fs::read_to_string("/proc/loadavg").ok();
+        // The load is that of all cores.
+        let has_all = online_cores().is_none_or(|all| allowed_cores().len() >= all);
+        let load = fs::read_to_string("/proc/loadavg").ok().filter(|_| has_all);
         Self {
             load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
             ticks: Ticks::now(),
             own_cpu: own_cpu(),
             began: Instant::now(),
-            throttled: throttled::until_now(),
+            throttled: Throttled::until_now(),
+            continued: signals::continued(),
         }
     }
 
@@ -76,11 +100,16 @@ impl Watch {
             }
             _ => Noise::default(),
         };
-        Noise { load_before: self.load, throttled_share: self.throttled_share(), ..of_machine }
+        Noise {
+            load_before: self.load,
+            throttled_share: self.throttled_share(),
+            was_stopped: signals::continued() != self.continued,
+            ..of_machine
+        }
     }
 
     fn throttled_share(&self) -> Option<f64> {
-        let throttled = throttled::until_now()?.checked_sub(self.throttled?)?;
+        let throttled = Throttled::until_now().since(&self.throttled)?;
         // It is counted on every core where the group had work.
         let of_cores = self.began.elapsed().as_secs_f64() * allowed_cores().len().max(1) as f64;
         let share = throttled.as_secs_f64() / of_cores;
@@ -100,6 +129,15 @@ pub struct Noise {
     /// Share of the usable cores' time for which a control group's CPU quota held the program back; none if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled_share: Option<f64>,
+    /// Whether the command was stopped for a time, as by Ctrl-Z: a run that ended meanwhile seems longer than it was.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub was_stopped: bool,
+}
+
+/// How many cores the machine has.
+fn online_cores() -> Option<usize> {
+    // SAFETY: the call takes a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok()
 }
 
 impl Noise {
@@ -142,6 +180,9 @@ impl Noise {
             );
             all.push((what, "raise the container's CPU limit, or measure outside of it"));
         }
+        if self.was_stopped {
+            all.push(("the command was stopped for a time".into(), "measure again, and let it run"));
+        }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         if let Some(load) = self.load_before.filter(|&load| load > 0.5 * cores as f64) {
             let what = format!("the load was {load} on {cores} cores at the start");
@@ -180,9 +221,21 @@ mod tests {
     #[test]
     fn the_kernels_counts_are_read() {
         let stat = "cpu  100 10 50 1000 40 5 5 30 7 0\ncpu0 1 2 3\n";
-        assert_eq!(Ticks::parse(stat), Some(Ticks { busy: 170, idle: 1040, stolen: 30 }));
-        assert_eq!(Ticks::parse("cpu  1 2 3\n"), None);
-        assert_eq!(Ticks::parse(""), None);
+        let all = Some(Ticks { busy: 170, idle: 1040, stolen: 30 });
+        assert_eq!(Ticks::parse(stat, &[0]), all);
+        assert_eq!(Ticks::parse("cpu  1 2 3\n", &[0]), None);
+        assert_eq!(Ticks::parse("", &[0]), None);
+        assert_eq!(Ticks::parse("intr 5\n", &[0]), None);
+    }
+
+    #[test]
+    fn other_programs_count_on_the_cores_that_may_be_used() {
+        let stat = "cpu  170 0 0 340 0 0 0 0 0 0\ncpu0 100 0 0 10 0 0 0 0 0 0\ncpu1 30 0 0 300 0 0 0 2 0 0\n\
+                    cpu10 40 0 0 30 0 0 0 0 0 0\nintr 1 2\n";
+        let ticks = |busy, idle, stolen| Some(Ticks { busy, idle, stolen });
+        assert_eq!(Ticks::parse(stat, &[1]), ticks(30, 300, 2));
+        assert_eq!(Ticks::parse(stat, &[0, 10]), ticks(140, 40, 0));
+        assert_eq!(Ticks::parse(stat, &[7]), ticks(170, 340, 0), "where the kernel shows none of them");
     }
 
     #[test]

@@ -62,6 +62,9 @@ impl OutputFile {
         } else {
             self.fresh().and_then(|mut file| {
                 file.as_file_mut().write_all(contents.as_ref())?;
+                if let Ok(before) = self.path.metadata() {
+                    file.as_file().set_permissions(before.permissions())?;
+                }
                 file.as_file().sync_all()?;
                 file.persist(&self.path).map(drop).map_err(|failed| failed.error)
             })
@@ -77,6 +80,7 @@ fn cannot(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
     fn what_stood_there_stays_until_the_new_file_is_whole() {
@@ -94,6 +98,17 @@ mod tests {
             1,
             "nothing is left over"
         );
+    }
+
+    #[test]
+    fn a_private_file_stays_private() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("page.html");
+        let private = std::fs::Permissions::from_mode(0o600);
+        std::fs::write(&path, "old").expect("a file");
+        std::fs::set_permissions(&path, private).expect("an own file");
+        OutputFile::at(&path).expect("a place").write("new").expect("space on the disk");
+        assert_eq!(path.metadata().expect("the page").permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //! handlers nor masks.
 
 use std::mem::MaybeUninit;
-use std::sync::atomic::AtomicBool;
+use std::sync::Once;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use libc::c_int;
 
@@ -36,15 +37,37 @@ pub fn pipe_was_ignored() -> bool {
 
 static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
+/// Whether the process began without a standard output, as after `>&-`: Rust's runtime opens `/dev/null` in its place.
+pub fn output_was_closed() -> bool {
+    OUTPUT_WAS_CLOSED.load(Relaxed)
+}
+
+static OUTPUT_WAS_CLOSED: AtomicBool = AtomicBool::new(false);
+
 /// Runs before Rust's runtime begins.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static NOTE_SIGPIPE: extern "C" fn() = {
+static NOTE_BEGINNING: extern "C" fn() = {
     extern "C" fn note() {
         PIPE_WAS_IGNORED.store(is_ignored(libc::SIGPIPE), Relaxed);
+        // SAFETY: the call changes nothing.
+        let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+        OUTPUT_WAS_CLOSED.store(flags == -1, Relaxed);
     }
     note
 };
+
+/// How often the process has gone on after it was stopped, since the first call.
+pub fn continued() -> u64 {
+    static CONTINUED: AtomicU64 = AtomicU64::new(0);
+    static COUNTS: Once = Once::new();
+    extern "C" fn count(_: c_int) {
+        CONTINUED.fetch_add(1, Relaxed);
+    }
+    // SAFETY: an addition may run in a handler.
+    COUNTS.call_once(|| unsafe { handle(libc::SIGCONT, count) });
+    CONTINUED.load(Relaxed)
+}
 
 /// Whether a signal does nothing, as SIGHUP under nohup(1).
 pub fn is_ignored(signal: c_int) -> bool {

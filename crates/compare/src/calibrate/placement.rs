@@ -7,7 +7,7 @@ use super::Cores;
 use super::time::{middle, together, transfer_ns};
 use report::Spread;
 use topology::MachineFile;
-use topology::machine_file::Figure;
+use topology::machine_file::{Figure, FigureUnit};
 
 /// Transfers that differ by this factor are of cores that were moved.
 const MOVED: f64 = 1.5;
@@ -72,9 +72,12 @@ impl Placement {
         else {
             return machine;
         };
+        if then.unit != FigureUnit::Nanoseconds {
+            return machine; // cycles of a clock that is not known here
+        }
         let then_ns = then.value;
         let as_now = |figure: &mut Option<Figure>| {
-            if let Some(figure) = figure {
+            if let Some(figure) = figure.as_mut().filter(|figure| figure.unit == FigureUnit::Nanoseconds) {
                 let scale = figure.value / then_ns;
                 figure.value = now.median * scale;
                 (figure.low, figure.high) = (Some(now.low * scale), Some(now.high * scale));

@@ -10,7 +10,7 @@ use crate::void::{self as voids, LeftOut};
 use compare::statistics::Verdict;
 use curve::Point;
 use launch::places::{Only, Places};
-use launch::program::Program;
+use launch::program::{OF_OPENMP, Program};
 use profile::{LockTable, ObjectKind};
 use report::{Screen, Spread, text};
 use serde::Serialize;
@@ -187,10 +187,14 @@ impl Advice {
         let untried = untried.into_iter().find(|suspect| !known.contains(&suspect.name.as_str()));
         advice.untried = untried.filter(|_| !is_said);
         advice.besides = besides;
-        let program = asked.command.first().map(|name| Program::find(name));
-        if program.is_some_and(|program| program.is_ok_and(|program| program.is_rust())) {
-            advice.other_locks = Some(reasons::of_rust(table));
-        }
+        let program = asked.command.first().and_then(|name| Program::find(name).ok());
+        advice.other_locks = program.and_then(|program| {
+            if program.is_rust() {
+                Some(reasons::of_rust(table))
+            } else {
+                program.uses_openmp().then(|| format!("It uses OpenMP: {OF_OPENMP}."))
+            }
+        });
         Ok(advice)
     }
 

@@ -1,11 +1,15 @@
 //! Waits out of the beginnings and ends of futex calls.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 
 use super::futex::{Enter, FutexCall, FutexEvent};
 
 /// What the word of glibc's and Rust's mutexes holds while a thread waits: a release from it always calls futex(2).
 pub(super) const CONTENDED: u32 = 2;
+
+/// What the kernel returns to itself where a call is made again after a signal: `-ERESTART_RESTARTBLOCK` to `-ERESTARTSYS`.
+const RESTARTS: RangeInclusive<i64> = -516..=-512;
 
 /// One call is told twice within less; a later one is another call, and the end of the first was lost.
 const TOLD_TWICE_NS: u64 = 100_000;
@@ -36,12 +40,18 @@ impl FutexWait {
         self.result == i64::from(-libc::ETIMEDOUT)
     }
 
-    /// Whether a call for the same word may be another attempt to acquire the same lock: a thread that had acquired it would have
-    /// made a call to release it.
+    /// Whether a signal ended the last call: it is made again, by the kernel or by the C library.
+    fn was_interrupted(&self) -> bool {
+        RESTARTS.contains(&self.result) || self.result == i64::from(-libc::EINTR)
+    }
+
+    /// Whether a call goes on with this wait: it is the same one after a signal, or it may be another attempt to acquire the same lock,
+    /// since a thread that had acquired it would have made a call to release it.
     fn goes_on_with(&self, next: &Enter) -> bool {
-        self.call.value == CONTENDED
-            && (next.word, next.value) == (self.call.word, CONTENDED)
-            && !self.timed_out()
+        let first = &self.call;
+        (next.word, next.value) == (first.word, first.value)
+            && (self.was_interrupted() && next.operation == first.operation
+                || next.value == CONTENDED && !self.timed_out())
     }
 }
 
@@ -189,6 +199,24 @@ mod tests {
             exit(80, 1, 0),
         ]);
         assert_eq!(over, [(10, 20, LOCK), (30, 40, LOCK), (50, 60, LOCK), (70, 80, LOCK)]);
+    }
+
+    #[test]
+    fn a_wait_that_a_signal_interrupts_is_one() {
+        const CONDITION: u32 = 6; // what its word holds
+        let [over, _] = waits(vec![
+            enter(10, 1, LOCK, CONDITION),
+            exit(20, 1, -512),
+            enter(30, 1, LOCK, CONDITION),
+            exit(40, 1, i64::from(-libc::EINTR)),
+            enter(50, 1, LOCK, CONDITION),
+            exit(60, 1, 0),
+            enter(70, 1, LOCK, CONDITION),
+            exit(80, 1, -512),
+            enter(90, 1, LOCK, CONDITION + 2), // another round of the condition
+            exit(95, 1, 0),
+        ]);
+        assert_eq!(over, [(10, 60, LOCK), (70, 80, LOCK), (90, 95, LOCK)]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::effort::Effort;
 use super::futex::{Enter, STACK_BYTES, UserStack};
 use super::living;
-use super::objects::{Function, Memory};
+use super::objects::{Function, Memory, SINCE_2_41};
 use super::unwinding;
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, MayAllocateDuringUnwind, Module, UnwindRegsNative, Unwinder as _,
@@ -324,18 +324,22 @@ impl ModuleFile {
         });
         let symbols = file.symbols().chain(file.dynamic_symbols());
         let of_code = symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.size() > 0);
-        let (mut functions, mut wrappers) = (Vec::new(), Vec::new());
+        let (mut functions, mut wrappers, mut since_2_41) = (Vec::new(), Vec::new(), false);
         for symbol in of_code.take_while(|_| !effort.is_over()) {
             let end = symbol.address().checked_add(symbol.size());
             let (Some(end), Ok(name)) = (end, symbol.name()) else { continue };
             let range = symbol.address()..end;
+            since_2_41 |= name == SINCE_2_41;
             match Function::of(name) {
                 Some(function) => functions.push((range, function)),
                 None if is_wrapper(name.as_bytes()) => wrappers.push(range),
                 None => {}
             }
         }
-        functions.sort_by_key(|(range, _)| range.start);
+        if since_2_41 && is_c_library(path) {
+            functions.iter_mut().for_each(|(_, function)| *function = function.since_2_41());
+        }
+        functions.sort_by_key(|(range, _): &(Range<u64>, _)| range.start);
         wrappers.sort_by_key(|range| range.start);
         Some(Self {
             is_c_library: is_c_library(path),

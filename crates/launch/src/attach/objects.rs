@@ -22,7 +22,10 @@ pub(super) enum Function {
         shared: bool,
     },
     /// Of glibc's condition variables.
-    Condition,
+    Condition {
+        /// Where they have the two words that threads sleep on, bytes from their start.
+        words: u64,
+    },
     /// Of glibc's semaphores.
     Semaphore,
     /// Waits for the end of a thread.
@@ -50,11 +53,16 @@ const PARKED_READER: Function = Function::Parked { kind: LockKind::Object(Object
 const PARKED_WRITER: Function =
     Function::Parked { kind: LockKind::Object(ObjectKind::Rwlock), shared: false };
 
+/// As glibc has them from 2.25 to 2.40.
+const CONDITION: Function = Function::Condition { words: 40 };
+/// As it has them from 2.41 on.
+const SHORTER_CONDITION: Function = Function::Condition { words: 32 };
+
 /// The functions by parts of their symbols, the special ones first.
 const FUNCTIONS: [(&str, Function); 25] = [
-    ("pthread_cond_", Function::Condition),
-    ("cnd_wait", Function::Condition),
-    ("cnd_timedwait", Function::Condition),
+    ("pthread_cond_", CONDITION),
+    ("cnd_wait", CONDITION),
+    ("cnd_timedwait", CONDITION),
     ("pthread_mutex_", Function::Mutex),
     ("mtx_lock", Function::Mutex),
     ("mtx_timedlock", Function::Mutex),
@@ -83,6 +91,9 @@ const FUNCTIONS: [(&str, Function); 25] = [
     ("mtx_clocklock", Function::Mutex),
 ];
 
+/// A function that glibc has from 2.41 on.
+pub(super) const SINCE_2_41: &str = "sched_getattr";
+
 /// The same for functions whose names have to begin so, underscores aside: such parts are in other names.
 const PREFIXES: [(&str, Function); 6] = [
     ("new_sem_wait", Function::Semaphore), // in static programs
@@ -103,6 +114,14 @@ impl Function {
         let prefixed = PREFIXES.iter().find(|(prefix, _)| plain.starts_with(prefix));
         let found = prefixed.or_else(|| FUNCTIONS.iter().find(|(part, _)| symbol.contains(part)));
         found.map(|&(_, function)| function)
+    }
+
+    /// The same function in a file that defines the symbol [`SINCE_2_41`].
+    pub(super) fn since_2_41(self) -> Self {
+        match self {
+            Self::Condition { .. } => SHORTER_CONDITION,
+            other => other,
+        }
     }
 }
 
@@ -129,7 +148,9 @@ impl Object {
     /// variable or a thread of the C library. Semaphores are not recorded.
     pub(super) fn is_seen_inside(&self, function: Option<Function>) -> bool {
         match function {
-            Some(Function::Mutex | Function::Rwlock { .. } | Function::Condition | Function::Join) => true,
+            Some(Function::Mutex | Function::Rwlock { .. } | Function::Condition { .. } | Function::Join) => {
+                true
+            }
             // What lies there tells a mutex or a thread.
             None | Some(Function::Syscall) => {
                 matches!(self, Self::Thread | Self::Memory { kind: LockKind::Object(_), .. })
@@ -196,10 +217,6 @@ const WAIT: u32 = 0;
 /// That by which glibc waits with a time, or where a wait can be cancelled.
 const WAIT_BITSET: u32 = 9;
 
-/// Where glibc's condition variables have the two words that threads sleep on, as 2.25 to 2.40 have it; later ones have them 8 bytes
-/// before, which nothing there tells apart.
-const CONDITION_WORDS: u64 = 40;
-
 /// Where parking_lot's threads have the address of what they wait for, before the futex; bytes. The bits below are those of its
 /// second queue for one lock, of writers who wait for readers to leave.
 const PARKED_ON: u64 = 32;
@@ -250,7 +267,7 @@ impl Memory {
         let here = |kind| Object::Memory { kind, address: call.word, shared: false, of_glibc: false };
         // A thread that has waited for a condition waits for its mutex, in the same function but by another operation.
         let function = function.map(|function| match function {
-            Function::Condition if (call.operation & !PRIVATE, call.value) == (WAIT, CONTENDED) => {
+            Function::Condition { .. } if (call.operation & !PRIVATE, call.value) == (WAIT, CONTENDED) => {
                 Function::Mutex
             }
             function => function,
@@ -280,8 +297,8 @@ impl Memory {
                 let address = (call.word & !7).saturating_sub(RWLOCK_WORDS);
                 Object::Memory { kind: LockKind::Object(ObjectKind::Rwlock), address, shared, of_glibc: true }
             }
-            Some(Function::Condition) => {
-                let address = (call.word & !7).saturating_sub(CONDITION_WORDS);
+            Some(Function::Condition { words }) => {
+                let address = (call.word & !7).saturating_sub(words);
                 Object::Memory { kind: LockKind::Condition, address, shared: false, of_glibc: true }
             }
             Some(Function::FutexCondition) => here(LockKind::Condition),
@@ -361,7 +378,7 @@ mod tests {
         for (symbol, function) in [
             ("pthread_mutex_lock", Some(Function::Mutex)),
             ("___pthread_mutex_lock", Some(Function::Mutex)),
-            ("__pthread_cond_wait", Some(Function::Condition)),
+            ("__pthread_cond_wait", Some(CONDITION)),
             ("pthread_rwlock_rdlock", Some(Function::Rwlock { shared: true })),
             ("pthread_rwlock_clockwrlock", Some(Function::Rwlock { shared: false })),
             ("sem_wait", Some(Function::Semaphore)),
@@ -460,14 +477,15 @@ mod tests {
             let expected = Object::Memory { kind, address: waits.word, shared: false, of_glibc: false };
             assert_eq!(memory.object(&waits, None, by_c_library), expected);
         }
-        let condition = [0_u32; 12];
-        let start = condition.as_ptr().addr() as u64;
-        if start.is_multiple_of(8) {
-            let found = memory.object(&call(&condition[11], PRIVATE, 0), Some(Function::Condition), true);
-            assert_eq!(
-                found,
-                Object::Memory { kind: LockKind::Condition, address: start, shared: false, of_glibc: true }
-            );
+        let condition = [0_u64; 6];
+        let address = condition.as_ptr().addr() as u64;
+        for (words, function) in [(10, CONDITION), (8, CONDITION.since_2_41())] {
+            for second in [0, 1] {
+                let sleeps = Enter { word: address + 4 * (words + second), ..call(&own, PRIVATE, 0) };
+                let kind = LockKind::Condition;
+                let expected = Object::Memory { kind, address, shared: false, of_glibc: true };
+                assert_eq!(memory.object(&sleeps, Some(function), true), expected);
+            }
         }
     }
     /// What a thread waits for that does this.

@@ -326,10 +326,7 @@ fn what_is_missing_is_named_with_a_remedy_and_no_profile_is_left() {
     command.args(["attach", &std::process::id().to_string(), "-o", &name]);
     let outcome = run(command, HANG);
     let remedies = [
-        "mount -t tracefs",
-        "tracefs is root's",
-        "sysctl kernel.perf_event_paranoid=",
-        "as root",
+        "mount -t tracefs", "tracefs is root's", "sysctl kernel.perf_event_paranoid=", "as root",
         "CONFIG_FTRACE_SYSCALLS",
     ];
     assert!(

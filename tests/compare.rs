@@ -339,19 +339,6 @@ fn an_interrupted_sweep_of_the_back_off_prints_the_runs_that_are_finished() {
 }
 
 #[test]
-fn an_interrupted_document_of_benchmarks_is_written_as_far_as_it_got() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("benchmarks.md");
-    let all = json(&interrupted(
-        &["bench", "--json", "--output", path.to_str().expect("a plain path")],
-        Duration::ZERO,
-    ));
-    assert_eq!(all["cut_short"], true);
-    let written = std::fs::read_to_string(path).expect("the document is written");
-    assert!(written.contains("**Cut short** in benchmark "), "{written}");
-}
-
-#[test]
 fn interrupted_regimes_are_printed_as_far_as_they_got() {
     let page = tempfile::tempdir().expect("a directory");
     let path = page.path().join("regimes.md");

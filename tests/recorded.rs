@@ -123,17 +123,7 @@ fn they_have_rows_as_pthread_locks_have() {
     let own = own.to_str().expect("a plain path");
     let profiled = run(
         contend(&[
-            "profile",
-            "-q",
-            "-o",
-            file,
-            "--sample",
-            "1",
-            "--",
-            own,
-            "--exact",
-            "program",
-            "--ignored",
+            "profile", "-q", "-o", file, "--sample", "1", "--", own, "--exact", "program", "--ignored",
         ]),
         HANG,
     );

@@ -281,19 +281,7 @@ mod tests {
             assert_eq!(duration(text), Ok(Duration::from_nanos(ns)), "{text}");
         }
         for text in [
-            "",
-            "m",
-            "90",
-            "-1s",
-            "5 parsecs",
-            "5S",
-            "1e3s",
-            "NaN",
-            "inf",
-            ".",
-            "1.2.3s",
-            "99999999999h",
-            "0",
+            "", "m", "90", "-1s", "5 parsecs", "5S", "1e3s", "NaN", "inf", ".", "1.2.3s", "99999999999h", "0",
         ] {
             assert!(duration(text).unwrap_err().contains("such as 500ms"), "{text}");
         }

@@ -5,23 +5,16 @@ mod args;
 use crate::interrupt;
 use crate::output::{self, own_command_line, print_json, tell, write_page};
 use crate::progress::{self, BARS};
-use anyhow::Context as _;
 use args::{
     Aim7, Aim7User, Cacheline, Cost, Exim, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes,
     Throughput,
 };
-use bench::document::{self, Benchmarks, Document};
 use bench::{Bench, Findings, cacheline, cost, pair, ping_pong, regimes, throughput};
-use clap::Parser as _;
 use loads::{aim7, exim, futex, kernel};
 use report::{Screen, text};
 use session::ensure_usage;
-use session::progress::shown_duration;
 use session::threads::or_refused;
-use session::usage::UsageError;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Measure locks on this machine, beside those of other libraries.
 ///
@@ -34,7 +27,6 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(
     arg_required_else_help = true,
-    args_conflicts_with_subcommands = true,
     after_help = "Examples:
   contend bench cost                              # no thread waits: acquire, release, in cycles
   contend bench ping-pong --lock ticket,mcs       # hand-overs as multiples of a line's way
@@ -42,29 +34,11 @@ use std::time::Duration;
   contend bench throughput --help                 # sections, think times, reads and writes
   contend bench futex wake --threads 64           # the running kernel's futexes, as perf bench futex
   contend bench aim7 --mix fserver                # AIM7's job mixes, by users
-  contend bench regimes --svg regimes.svg         # which lock to start with (about 10 minutes)
-  contend bench --output docs/benchmarks.md       # all of them into one document (about 10 minutes)
-  contend bench --output try.md --quick           # the same with a few locks and short runs (half a minute at most)"
+  contend bench regimes --svg regimes.svg         # which lock to start with (about 10 minutes)"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
-    workload: Option<Workload>,
-
-    /// Run every benchmark and write what came of it, with the goals that were met and missed, into this file
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-
-    /// Runs of each after the warm-up, with --output; with --quick one if this is not given
-    #[arg(long, value_name = "N", default_value_t = 3, default_value_if("quick", "true", "1"), requires = "output", value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    runs: u32,
-
-    /// With --output: a few locks and short runs, to see that it works
-    #[arg(long, requires = "output")]
-    quick: bool,
-
-    /// With --output: print goals and tables as JSON too
-    #[arg(long, requires = "output")]
-    json: bool,
+    workload: Workload,
 }
 
 /// The benchmarks.
@@ -91,13 +65,6 @@ pub(crate) enum Workload {
     /// What `pair` runs
     #[command(hide = true)]
     PairProgram(PairProgram),
-}
-
-/// A benchmark with its arguments, as they follow `contend bench`.
-#[derive(Debug, clap::Parser)]
-struct Line {
-    #[command(subcommand)]
-    workload: Workload,
 }
 
 impl Workload {
@@ -168,56 +135,9 @@ fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<regimes::Regimes> {
     Ok(regimes)
 }
 
-/// The benchmarks of a document, each by the words that name it on the command line.
-struct ByWords;
-
-impl Benchmarks for ByWords {
-    fn run(&self, bench: &Bench, words: &str) -> anyhow::Result<Findings> {
-        let line = Line::try_parse_from(["bench"].into_iter().chain(words.split(' ')));
-        measure(bench, &line.context("a benchmark of the document")?.workload)
-    }
-
-    fn left_out(&self, what: &str) {
-        tell(&format!("quick, to see that it works; left out are {what}"));
-    }
-
-    fn chapter(&self, number: usize, of: usize, title: &str, left: Duration) {
-        tell(&format!("{number} of {of}: {title}, about {} left", shown_duration(left)));
-    }
-}
-
-/// Runs every benchmark, or those that are begun before an interrupt, and writes the document.
-fn write(plan: &document::Plan<'_>) -> anyhow::Result<Document> {
-    let file = output::file(plan.path)?;
-    interrupt::keep();
-    let document = document::measure(plan, &BARS, &ByWords);
-    write_page(file, &document.text)?;
-    tell(&format!("written to {} after {}", plan.path.display(), shown_duration(document.took)));
-    Ok(document)
-}
-
 /// Runs `contend bench`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.output {
-        let document = write(&document::Plan { path, runs: args.runs, quick: args.quick })?;
-        if args.json {
-            print_json(&document.json)?;
-        }
-        let (begun, all) = document.begun;
-        let failed = &document.failed;
-        if !failed.is_empty() && !interrupt::came() {
-            progress::warn(&[format!(
-                "of {} nothing was measured, or something wrong was found",
-                failed.join(", ")
-            )]);
-        }
-        let code = if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-        return Ok(interrupt::exit_code(&format!("{begun} of {all} benchmarks were begun"), code));
-    }
-    let workload = args
-        .workload
-        .as_ref()
-        .ok_or_else(|| UsageError::new("no benchmark was named; `contend bench --help` lists them"))?;
+    let workload = &args.workload;
     match workload {
         Workload::PairProgram(args) => {
             println!("{}", pair::program(args.used.into())?);
@@ -255,17 +175,4 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     progress::warn(&findings.noise.warnings());
     let code = if findings.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     Ok(interrupt::exit_code("rows hold the rounds that were finished", code))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_chapter_of_a_document_is_a_benchmark_that_parses() {
-        for words in document::words() {
-            Line::try_parse_from(["bench"].into_iter().chain(words.split(' ')))
-                .unwrap_or_else(|error| panic!("{words}: {error}"));
-        }
-    }
 }

@@ -73,7 +73,6 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("programs", None, &["FILE"], "a list of programs"),
     ("prometheus", None, &["ADDRESS"], "serve figures for Prometheus"),
     ("pure", None, &[], "spin without bound"),
-    ("quick", None, &[], "less of everything, to try the command"),
     ("quiet", Some('q'), &[], "print less"),
     ("reads", None, &["PERCENT"], "how many sections read"),
     ("really-poll", None, &[], "simulate every poll"),

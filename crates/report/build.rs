@@ -37,15 +37,7 @@ fn compiled(manifest: &Path, output: &Path) -> Vec<u8> {
     let target_dir = output.join("build");
     let mut cargo = Command::new(variable("CARGO"));
     cargo.args([
-        "rustc",
-        "--quiet",
-        "--locked",
-        "--release",
-        "--lib",
-        "--crate-type",
-        "cdylib",
-        "--target",
-        TARGET,
+        "rustc", "--quiet", "--locked", "--release", "--lib", "--crate-type", "cdylib", "--target", TARGET,
     ]);
     cargo.arg("--manifest-path").arg(manifest).arg("--target-dir").arg(&target_dir);
     // What the build around it does to the compiler, such as clippy or another machine's flags, is not for this one.

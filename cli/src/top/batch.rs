@@ -220,16 +220,7 @@ pub(super) mod tests {
         assert!(all.starts_with("1970-01-01T00:00:00.000Z 8 threads of 1 process after 9.50 s. Rates are those of the last 1.00 s.\n"), "{all}");
         let row = all.lines().find(|line| line.starts_with("cache_lock")).unwrap();
         for figure in [
-            "4711 server",
-            "mutex",
-            "1,000,000",
-            "25.0",
-            "2.50",
-            "0.900",
-            "120",
-            "3",
-            "2.00",
-            "worker 4712",
+            "4711 server", "mutex", "1,000,000", "25.0", "2.50", "0.900", "120", "3", "2.00", "worker 4712",
             "0.00400",
         ] {
             assert!(row.contains(figure), "{figure}: {row}");
@@ -243,10 +234,7 @@ pub(super) mod tests {
         table.rows.clear();
         let ended = text(&table, NOW, 1, Screen::FILE);
         for part in [
-            "ended after 9.50 s: it exited with 3",
-            "the whole run",
-            "One pair in 16",
-            "older contend",
+            "ended after 9.50 s: it exited with 3", "the whole run", "One pair in 16", "older contend",
             "No lock was used",
         ] {
             assert!(ended.contains(part), "{part}: {ended}");

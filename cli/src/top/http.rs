@@ -244,15 +244,8 @@ mod tests {
             assert!(is_this_computer(host), "{host}");
         }
         for host in [
-            "",
-            ":80",
-            "rebound.example",
-            "localhost.rebound.example",
-            "127.0.0.1.rebound.example",
-            "::1",
-            "[::1",
-            "[a]",
-            "localhost:x",
+            "", ":80", "rebound.example", "localhost.rebound.example", "127.0.0.1.rebound.example", "::1",
+            "[::1", "[a]", "localhost:x",
         ] {
             assert!(!is_this_computer(host), "{host}");
         }

@@ -93,12 +93,23 @@ pub struct Findings {
 impl Findings {
     /// The goals as a table, lost ones included.
     pub fn goals_table(goals: &[Goal]) -> Table {
-        goals_table(goals, |goal| Some(goal.claim().into()), Some(Column::text("goal", "goal")))
-    }
-
-    /// The goals of one claim as a table, which need not repeat it.
-    pub fn goals_of_claim(goals: &[Goal]) -> Table {
-        goals_table(goals, |_| None, None)
+        let mut table = Table::new([
+            Column::text("goal", "goal"),
+            Column::text("subject", "of"),
+            Column::spread("figure", "figure"),
+            Column::number("bound", "bound"),
+            Column::text("verdict", "verdict"),
+        ]);
+        for goal in goals {
+            table.row([
+                Cell::from(goal.claim()),
+                goal.subject.as_str().into(),
+                goal.figure.into(),
+                goal.bound.into(),
+                goal.verdict().into(),
+            ]);
+        }
+        table
     }
 
     /// Lines for a screen.
@@ -172,22 +183,6 @@ impl Findings {
         }
         chapter
     }
-}
-
-/// A row for each goal, behind a first column where there is one.
-fn goals_table(goals: &[Goal], first: impl Fn(&Goal) -> Option<Cell>, column: Option<Column>) -> Table {
-    let mut table = Table::new(column.into_iter().chain([
-        Column::text("subject", "of"),
-        Column::spread("figure", "figure"),
-        Column::number("bound", "bound"),
-        Column::text("verdict", "verdict"),
-    ]));
-    for goal in goals {
-        let figures =
-            [goal.subject.as_str().into(), goal.figure.into(), goal.bound.into(), goal.verdict().into()];
-        table.row(first(goal).into_iter().chain(figures));
-    }
-    table
 }
 
 #[cfg(test)]

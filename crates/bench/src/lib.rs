@@ -6,7 +6,6 @@
 pub mod cacheline;
 pub mod contenders;
 pub mod cost;
-pub mod document;
 pub mod findings;
 mod handover;
 pub mod limited;

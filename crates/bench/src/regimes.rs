@@ -288,10 +288,7 @@ mod tests {
         let regimes = Regimes { findings, cells: regime::table(&both), took: Duration::ZERO };
         let page = regimes.page("contend bench regimes", "regimes.svg");
         for part in [
-            "`contend bench regimes`",
-            "](regimes.svg)",
-            "### Which lock when",
-            "### Mutual exclusion",
+            "`contend bench regimes`", "](regimes.svg)", "### Which lock when", "### Mutual exclusion",
             "### Reads and writes",
         ] {
             assert!(page.contains(part), "{part} is missing:\n{page}");

@@ -70,6 +70,21 @@ std::chrono::steady_clock::time_point from_now(const std::chrono::duration<Rep, 
     return after(std::chrono::steady_clock::now(), wait);
 }
 
+/// Whether a point in time comes after another of its clock, and whether it does so for good, past the range in which both are counted.
+struct order {
+    bool later, for_good;
+};
+template <class Clock, class Duration>
+order compared(const std::chrono::time_point<Clock, Duration> &at, const typename Clock::time_point &now) {
+    using common = typename std::common_type<Duration, typename Clock::duration>::type;
+    using in_seconds = std::chrono::duration<double>; // which no time is too far for
+    const auto range = 0.99 * in_seconds(common::max());
+    const auto since = in_seconds(at.time_since_epoch());
+    if (since > range || since < -range)
+        return {since > range, since > range};
+    return {at > now, false};
+}
+
 /// A point in time of any clock, by CLOCK_MONOTONIC. Throws what the clock throws.
 template <class Clock, class Duration>
 struct timespec deadline(const std::chrono::time_point<Clock, Duration> &at) {
@@ -77,14 +92,8 @@ struct timespec deadline(const std::chrono::time_point<Clock, Duration> &at) {
     using steady = std::chrono::steady_clock;
     const auto its_now = Clock::now(); // before the other: the deadline may come a little late, and never early
     const auto now = steady::now();
-    // Past the range of the unit in which both are counted is for good, and so far before now is now.
-    using common = typename std::common_type<Duration, typename Clock::duration>::type;
-    using in_seconds = std::chrono::duration<double>; // which no time is too far for
-    const auto range = 0.99 * in_seconds(common::max());
-    const auto end = in_seconds(at.time_since_epoch()) > range    ? steady::time_point::max()
-                     : in_seconds(at.time_since_epoch()) < -range ? now
-                     : at > its_now                               ? after(now, at - its_now)
-                                                                  : now;
+    const order comes = compared(at, its_now);
+    const auto end = comes.for_good ? steady::time_point::max() : comes.later ? after(now, at - its_now) : now;
     auto since = end.time_since_epoch();
     auto seconds = std::chrono::floor<std::chrono::seconds>(since);
     struct timespec time = {};
@@ -94,12 +103,22 @@ struct timespec deadline(const std::chrono::time_point<Clock, Duration> &at) {
     return time;
 }
 
+/// Whether a point in time is still to come after a wait until then: its clock may have been set, or run at a pace of its own.
+template <class Clock, class Duration>
+bool still_comes(const std::chrono::time_point<Clock, Duration> &at) {
+    return !std::is_same<Clock, std::chrono::steady_clock>::value && compared(at, Clock::now()).later;
+}
+
 /// Calls a `clock` function with a point in time of any clock, and gives its error number.
 template <class T, class Clock, class Duration>
 int error_until(T *lock, int (*wait)(T *, int, const struct timespec *),
                 const std::chrono::time_point<Clock, Duration> &at) {
-    const struct timespec end = deadline(at);
-    return wait(lock, monotonic, &end);
+    int error;
+    do {
+        const struct timespec end = deadline(at);
+        error = wait(lock, monotonic, &end);
+    } while (error == ETIMEDOUT && still_comes(at));
+    return error;
 }
 
 /// The same for a function whose only error is that the time has come: whether it had none.
@@ -395,7 +414,7 @@ public:
         const unsigned int number = enter(lock);
         const bool in_time = contend_condvar_clocksleep(&condvar_, number, detail::monotonic, &end) == 0;
         lock.lock();
-        return in_time ? std::cv_status::no_timeout : std::cv_status::timeout;
+        return in_time || detail::still_comes(at) ? std::cv_status::no_timeout : std::cv_status::timeout;
     }
     template <class Lock, class Clock, class Duration, class Predicate>
     bool wait_until(Lock &lock, const std::chrono::time_point<Clock, Duration> &at, Predicate holds) {

@@ -38,6 +38,16 @@ struct broken {
     static time_point now() { throw std::runtime_error("broken"); }
 };
 
+/// A clock that runs at half the pace of the steady one.
+struct half {
+    using duration = std::chrono::nanoseconds;
+    using rep = duration::rep;
+    using period = duration::period;
+    using time_point = std::chrono::time_point<half>;
+    static constexpr bool is_steady = true;
+    static time_point now() { return time_point(duration(steady::now().time_since_epoch()) / 2); }
+};
+
 /// Waits with what throws; the condition variable has to be free of waiters at its end, where it would wait for them.
 template <class Wait>
 static bool throws(Wait wait) {
@@ -79,6 +89,12 @@ int main() {
     std::unique_lock<contend::futex> held(lock, std::adopt_lock);
     contend::condition_variable cond;
     check(cond.wait_for(held, 1ms) == std::cv_status::timeout, "no one signals");
+
+    const half::time_point slowly = half::now() + 20ms;
+    check(!none.try_acquire_until(slowly) && half::now() >= slowly, "a time of a slower clock");
+    const half::time_point signalled = half::now() + 20ms;
+    check(!cond.wait_until(held, signalled, [] { return false; }) && half::now() >= signalled,
+          "a signal until the time of a slower clock");
 
     check(throws([](contend::condition_variable &it, stuck &held) { it.wait(held); }), "a wait whose unlock throws");
     check(throws([](contend::condition_variable &it, stuck &held) { it.wait_for(held, 1h); }), "a timed wait whose unlock throws");

@@ -30,19 +30,8 @@ struct Entry {
 
 /// Functions that only take locks, or tell of it, outside of the sections for those: the beginnings of their names.
 const LOCK_FUNCTIONS: [&str; 14] = [
-    "__traceiter_contention",
-    "trace_contention",
-    "perf_trace_contention",
-    "_raw_",
-    "do_raw_",
-    "queued_",
-    "native_queued_",
-    "__pv_queued_",
-    "osq_",
-    "raw_spin_rq_lock",
-    "lockref_",
-    "rt_mutex",
-    "ww_mutex",
+    "__traceiter_contention", "trace_contention", "perf_trace_contention", "_raw_", "do_raw_", "queued_",
+    "native_queued_", "__pv_queued_", "osq_", "raw_spin_rq_lock", "lockref_", "rt_mutex", "ww_mutex",
     "percpu_down",
 ];
 
@@ -51,21 +40,9 @@ const SCHEDULER: [&str; 5] = ["__schedule", "schedule", "preempt_schedule", "yie
 
 /// Beginnings of the names of functions that do nothing but release locks, besides those that lie among the functions for locks.
 const UNLOCK_FUNCTIONS: [&str; 15] = [
-    "__traceiter_contended",
-    "trace_contended",
-    "trace_call__contended",
-    "perf_trace_contended",
-    "__raw_callee_save_",
-    "pv_queued_",
-    "mutex_unlock",
-    "__mutex_unlock",
-    "up_read",
-    "up_write",
-    "__up_",
-    "rwsem_wake",
-    "percpu_up",
-    "__percpu_up",
-    "rwbase_",
+    "__traceiter_contended", "trace_contended", "trace_call__contended", "perf_trace_contended",
+    "__raw_callee_save_", "pv_queued_", "mutex_unlock", "__mutex_unlock", "up_read", "up_write", "__up_",
+    "rwsem_wake", "percpu_up", "__percpu_up", "rwbase_",
 ];
 
 impl Symbols {
@@ -273,12 +250,8 @@ ffffffff81000200 T up_write\nffffffff81000300 t rwsem_wake\nffffffff81000400 T v
         let symbols = Symbols::parse(ALL);
         let site = |stack: &[u64]| symbols.call_site(stack).map(|(_, name)| name.to_owned());
         let [trace, down, raw, mmap, one, schedule] = [
-            0xffff_ffff_8100_0310_u64,
-            0xffff_ffff_8100_1110,
-            0xffff_ffff_8100_2010,
-            0xffff_ffff_8100_0150,
-            0xffff_ffff_8100_0210,
-            0xffff_ffff_8100_1010,
+            0xffff_ffff_8100_0310_u64, 0xffff_ffff_8100_1110, 0xffff_ffff_8100_2010, 0xffff_ffff_8100_0150,
+            0xffff_ffff_8100_0210, 0xffff_ffff_8100_1010,
         ];
         assert_eq!(site(&[trace, down, mmap, one]).as_deref(), Some("vm_mmap_pgoff"));
         assert_eq!(

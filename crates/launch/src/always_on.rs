@@ -460,12 +460,8 @@ mod tests {
             kept.keep(&page, time).expect("it is kept");
         }
         let left = [
-            "p-2-20260101T000000Z.contend",
-            "p-20260102T000000Z.contend",
-            "p-20260921T141320Z.contend",
-            "p-20260921T142320Z.contend",
-            "p-20260921T143320Z.contend",
-            "q-20260101T000000Z.contend",
+            "p-2-20260101T000000Z.contend", "p-20260102T000000Z.contend", "p-20260921T141320Z.contend",
+            "p-20260921T142320Z.contend", "p-20260921T143320Z.contend", "q-20260101T000000Z.contend",
         ];
         assert_eq!(names(), left, "of a page each, three have room in three");
         assert_eq!(kept.written, 3);

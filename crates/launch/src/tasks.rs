@@ -155,13 +155,7 @@ fn wait_kind<'t>(waits_in: &str, task: &'t mut TaskValues) -> Option<&'t mut u64
         _ if has(&["futex"]) => &mut task.futex_ns,
         _ if has(&["nanosleep"]) => &mut task.sleep_ns,
         _ if has(&[
-            "ep_poll",
-            "epoll",
-            "poll_schedule",
-            "do_poll",
-            "do_select",
-            "io_cqring",
-            "read_events",
+            "ep_poll", "epoll", "poll_schedule", "do_poll", "do_select", "io_cqring", "read_events",
         ]) =>
         {
             &mut task.events_ns
@@ -193,22 +187,9 @@ mod tests {
             [futex_ns, sleep_ns, events_ns, io_ns, child_ns, other_ns].iter().position(|&ns| ns == 1)
         };
         let names = [
-            "futex_wait_queue",
-            "hrtimer_nanosleep",
-            "ep_poll",
-            "do_epoll_wait",
-            "pipe_read",
-            "do_wait",
-            "do_sigtimedwait",
-            "__x64_sys_pause",
-            "sigsuspend",
-            "read_events",
-            "inet_csk_accept",
-            "inotify_read",
-            "do_msgrcv",
-            "do_semtimedop",
-            "0",
-            "",
+            "futex_wait_queue", "hrtimer_nanosleep", "ep_poll", "do_epoll_wait", "pipe_read", "do_wait",
+            "do_sigtimedwait", "__x64_sys_pause", "sigsuspend", "read_events", "inet_csk_accept",
+            "inotify_read", "do_msgrcv", "do_semtimedop", "0", "",
         ];
         let expected = [0, 1, 2, 2, 3, 4, 2, 2, 2, 2, 3, 3, 3, 5].map(Some).into_iter().chain([None, None]);
         assert_eq!(names.map(kind).to_vec(), expected.collect::<Vec<_>>());

@@ -104,7 +104,8 @@ mod osq;
 pub mod prelude;
 mod qspin;
 #[cfg(doctest)]
-mod refused;
+#[doc = include_str!("refused.md")]
+mod refused {}
 mod ring;
 mod rt;
 mod rw;

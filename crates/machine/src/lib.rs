@@ -21,7 +21,8 @@ pub mod inheriting;
 mod memory;
 pub mod random;
 #[cfg(doctest)]
-mod refused;
+#[doc = include_str!("refused.md")]
+mod refused {}
 mod run;
 pub mod transaction;
 mod wait;

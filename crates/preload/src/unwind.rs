@@ -145,29 +145,15 @@ type Registers = [usize; COUNT];
 unsafe extern "C" fn capture(to: *mut Registers) {
     #[cfg(target_arch = "x86_64")]
     naked_asm!(
-        "mov [rdi], rbx",
-        "mov [rdi + 8], rbp",
-        "lea rax, [rsp + 8]",
-        "mov [rdi + 16], rax",
-        "mov [rdi + 24], r12",
-        "mov [rdi + 32], r13",
-        "mov [rdi + 40], r14",
-        "mov [rdi + 48], r15",
-        "mov rax, [rsp]",
-        "mov [rdi + 56], rax",
-        "ret",
+        "mov [rdi], rbx", "mov [rdi + 8], rbp", "lea rax, [rsp + 8]", "mov [rdi + 16], rax",
+        "mov [rdi + 24], r12", "mov [rdi + 32], r13", "mov [rdi + 40], r14", "mov [rdi + 48], r15",
+        "mov rax, [rsp]", "mov [rdi + 56], rax", "ret",
     );
     #[cfg(target_arch = "aarch64")]
     naked_asm!(
-        "stp x19, x20, [x0]",
-        "stp x21, x22, [x0, #16]",
-        "stp x23, x24, [x0, #32]",
-        "stp x25, x26, [x0, #48]",
-        "stp x27, x28, [x0, #64]",
-        "stp x29, x30, [x0, #80]",
-        "mov x9, sp",
-        "str x9, [x0, #96]",
-        "ret",
+        "stp x19, x20, [x0]", "stp x21, x22, [x0, #16]", "stp x23, x24, [x0, #32]",
+        "stp x25, x26, [x0, #48]", "stp x27, x28, [x0, #64]", "stp x29, x30, [x0, #80]", "mov x9, sp",
+        "str x9, [x0, #96]", "ret",
     );
 }
 

@@ -525,18 +525,9 @@ impl ByCaller {
     /// The words behind the head, in the order in which they lie in the file.
     pub(crate) fn counts(&self) -> impl Iterator<Item = &AtomicU64> {
         [
-            &self.waits,
-            &self.wait_ticks,
-            &self.holds,
-            &self.hold_ticks,
-            &self.behind,
-            &self.behind_ticks,
-            &self.hold_waited_ticks,
-            &self.hold_slept_ticks,
-            &self.hold_preempted_ticks,
-            &self.waited_for,
-            &self.waited_for_votes,
-            &self.hold_unknown_ticks,
+            &self.waits, &self.wait_ticks, &self.holds, &self.hold_ticks, &self.behind, &self.behind_ticks,
+            &self.hold_waited_ticks, &self.hold_slept_ticks, &self.hold_preempted_ticks, &self.waited_for,
+            &self.waited_for_votes, &self.hold_unknown_ticks,
         ]
         .into_iter()
         .flatten()

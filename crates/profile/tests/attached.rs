@@ -107,13 +107,7 @@ fn waits_come_back_with_their_times_and_without_what_nobody_saw() {
     let usage = &json["rows"][0]["exclusive"];
     assert_eq!((&usage["contended"], &usage["wait"]["count"]), (&3.into(), &3.into()));
     for unknown in [
-        "acquisitions",
-        "nested",
-        "try_failures",
-        "owner_changes",
-        "hold_same",
-        "hold_other",
-        "think",
+        "acquisitions", "nested", "try_failures", "owner_changes", "hold_same", "hold_other", "think",
         "handover",
     ] {
         assert!(usage[unknown].is_null(), "{unknown}: {usage}");

@@ -295,14 +295,8 @@ fn a_flame_graph_has_every_lock_over_its_callers_with_the_time_waited() {
     assert_eq!(
         titles,
         [
-            "0x70000000 (30,000",
-            "all (100,000",
-            "inlined (30,000",
-            "inlined (70,000",
-            "the caller (30,000",
-            "the caller (70,000",
-            "the lock (70,000",
-            "we:ird lock_7 (30,000",
+            "0x70000000 (30,000", "all (100,000", "inlined (30,000", "inlined (70,000", "the caller (30,000",
+            "the caller (70,000", "the lock (70,000", "we:ird lock_7 (30,000",
         ]
     );
     let contended = to_folded(&table(), |sample| sample.contended as f64);

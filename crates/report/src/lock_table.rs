@@ -655,12 +655,8 @@ fn for_each_use<'a>(
         let name = row.kind.name();
         let is_used = |usage: &Usage| {
             let counts = [
-                usage.acquisitions,
-                usage.contended,
-                usage.try_failures,
-                usage.timeouts,
-                usage.condition_waits,
-                usage.unended.waits,
+                usage.acquisitions, usage.contended, usage.try_failures, usage.timeouts,
+                usage.condition_waits, usage.unended.waits,
             ];
             counts.iter().any(|&count| count > 0)
         };

@@ -74,12 +74,8 @@ fn a_section_grows_with_the_cores_by_the_lines_it_touches() {
 fn halving_a_latency_of_the_machine_file_moves_section_and_curve() {
     let halved = machine("opteron-8x6", |costs| {
         let costs = [
-            &mut costs.local_transfer,
-            &mut costs.local_read,
-            &mut costs.invalidate,
-            &mut costs.link_hop,
-            &mut costs.serial_read,
-            &mut costs.refused_try,
+            &mut costs.local_transfer, &mut costs.local_read, &mut costs.invalidate, &mut costs.link_hop,
+            &mut costs.serial_read, &mut costs.refused_try,
         ];
         costs.into_iter().for_each(|figure| scale(figure, 0.5));
     });

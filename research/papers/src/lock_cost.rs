@@ -136,9 +136,7 @@ struct Row {
 /// The figures that the machine file takes an atomic access and a transfer from, and those of the same lock with back-off, for which
 /// no thread waits here.
 const INPUTS: [&str; 4] = [
-    "ticket: acquire, single",
-    "ticket: acquire, shared",
-    "proportional: acquire, single",
+    "ticket: acquire, single", "ticket: acquire, shared", "proportional: acquire, single",
     "proportional: acquire, shared",
 ];
 

@@ -93,64 +93,34 @@ mod ck {
     use super::*;
 
     foreign!(
-        CkFas,
-        1,
-        contend_peer_ck_fas_words,
-        contend_peer_ck_fas_init,
-        contend_peer_ck_fas_acquire,
+        CkFas, 1, contend_peer_ck_fas_words, contend_peer_ck_fas_init, contend_peer_ck_fas_acquire,
         contend_peer_ck_fas_release
     );
     foreign!(
-        CkCas,
-        1,
-        contend_peer_ck_cas_words,
-        contend_peer_ck_cas_init,
-        contend_peer_ck_cas_acquire,
+        CkCas, 1, contend_peer_ck_cas_words, contend_peer_ck_cas_init, contend_peer_ck_cas_acquire,
         contend_peer_ck_cas_release
     );
     foreign!(
-        CkTicket,
-        1,
-        contend_peer_ck_ticket_words,
-        contend_peer_ck_ticket_init,
-        contend_peer_ck_ticket_acquire,
-        contend_peer_ck_ticket_release
+        CkTicket, 1, contend_peer_ck_ticket_words, contend_peer_ck_ticket_init,
+        contend_peer_ck_ticket_acquire, contend_peer_ck_ticket_release
     );
     foreign!(
-        CkMcs,
-        1,
-        contend_peer_ck_mcs_words,
-        contend_peer_ck_mcs_init,
-        contend_peer_ck_mcs_acquire,
+        CkMcs, 1, contend_peer_ck_mcs_words, contend_peer_ck_mcs_init, contend_peer_ck_mcs_acquire,
         contend_peer_ck_mcs_release
     );
     foreign!(
-        CkClh,
-        1,
-        contend_peer_ck_clh_words,
-        contend_peer_ck_clh_init,
-        contend_peer_ck_clh_acquire,
+        CkClh, 1, contend_peer_ck_clh_words, contend_peer_ck_clh_init, contend_peer_ck_clh_acquire,
         contend_peer_ck_clh_release
     );
     foreign!(
-        CkRwLock,
-        1,
-        contend_peer_ck_rwlock_words,
-        contend_peer_ck_rwlock_init,
-        contend_peer_ck_rwlock_acquire,
-        contend_peer_ck_rwlock_release,
-        contend_peer_ck_rwlock_acquire_shared,
-        contend_peer_ck_rwlock_release_shared
+        CkRwLock, 1, contend_peer_ck_rwlock_words, contend_peer_ck_rwlock_init,
+        contend_peer_ck_rwlock_acquire, contend_peer_ck_rwlock_release,
+        contend_peer_ck_rwlock_acquire_shared, contend_peer_ck_rwlock_release_shared
     );
     foreign!(
-        CkPfLock,
-        2,
-        contend_peer_ck_pflock_words,
-        contend_peer_ck_pflock_init,
-        contend_peer_ck_pflock_acquire,
-        contend_peer_ck_pflock_release,
-        contend_peer_ck_pflock_acquire_shared,
-        contend_peer_ck_pflock_release_shared
+        CkPfLock, 2, contend_peer_ck_pflock_words, contend_peer_ck_pflock_init,
+        contend_peer_ck_pflock_acquire, contend_peer_ck_pflock_release,
+        contend_peer_ck_pflock_acquire_shared, contend_peer_ck_pflock_release_shared
     );
 }
 
@@ -161,38 +131,21 @@ mod tbb {
     use super::*;
 
     foreign!(
-        TbbSpin,
-        1,
-        contend_peer_tbb_spin_words,
-        contend_peer_tbb_spin_init,
-        contend_peer_tbb_spin_acquire,
+        TbbSpin, 1, contend_peer_tbb_spin_words, contend_peer_tbb_spin_init, contend_peer_tbb_spin_acquire,
         contend_peer_tbb_spin_release
     );
     foreign!(
-        TbbMutex,
-        1,
-        contend_peer_tbb_mutex_words,
-        contend_peer_tbb_mutex_init,
-        contend_peer_tbb_mutex_acquire,
-        contend_peer_tbb_mutex_release
+        TbbMutex, 1, contend_peer_tbb_mutex_words, contend_peer_tbb_mutex_init,
+        contend_peer_tbb_mutex_acquire, contend_peer_tbb_mutex_release
     );
     foreign!(
-        TbbQueuing,
-        1,
-        contend_peer_tbb_queuing_words,
-        contend_peer_tbb_queuing_init,
-        contend_peer_tbb_queuing_acquire,
-        contend_peer_tbb_queuing_release
+        TbbQueuing, 1, contend_peer_tbb_queuing_words, contend_peer_tbb_queuing_init,
+        contend_peer_tbb_queuing_acquire, contend_peer_tbb_queuing_release
     );
     foreign!(
-        TbbSpinRw,
-        1,
-        contend_peer_tbb_spin_rw_words,
-        contend_peer_tbb_spin_rw_init,
-        contend_peer_tbb_spin_rw_acquire,
-        contend_peer_tbb_spin_rw_release,
-        contend_peer_tbb_spin_rw_acquire_shared,
-        contend_peer_tbb_spin_rw_release_shared
+        TbbSpinRw, 1, contend_peer_tbb_spin_rw_words, contend_peer_tbb_spin_rw_init,
+        contend_peer_tbb_spin_rw_acquire, contend_peer_tbb_spin_rw_release,
+        contend_peer_tbb_spin_rw_acquire_shared, contend_peer_tbb_spin_rw_release_shared
     );
     foreign!(
         TbbQueuingRw,
@@ -205,14 +158,8 @@ mod tbb {
         contend_peer_tbb_queuing_rw_release_shared
     );
     foreign!(
-        TbbRw,
-        1,
-        contend_peer_tbb_rw_words,
-        contend_peer_tbb_rw_init,
-        contend_peer_tbb_rw_acquire,
-        contend_peer_tbb_rw_release,
-        contend_peer_tbb_rw_acquire_shared,
-        contend_peer_tbb_rw_release_shared
+        TbbRw, 1, contend_peer_tbb_rw_words, contend_peer_tbb_rw_init, contend_peer_tbb_rw_acquire,
+        contend_peer_tbb_rw_release, contend_peer_tbb_rw_acquire_shared, contend_peer_tbb_rw_release_shared
     );
 }
 
@@ -223,14 +170,9 @@ mod absl {
     use super::*;
 
     foreign!(
-        AbslMutex,
-        1,
-        contend_peer_absl_mutex_words,
-        contend_peer_absl_mutex_init,
-        contend_peer_absl_mutex_acquire,
-        contend_peer_absl_mutex_release,
-        contend_peer_absl_mutex_acquire_shared,
-        contend_peer_absl_mutex_release_shared
+        AbslMutex, 1, contend_peer_absl_mutex_words, contend_peer_absl_mutex_init,
+        contend_peer_absl_mutex_acquire, contend_peer_absl_mutex_release,
+        contend_peer_absl_mutex_acquire_shared, contend_peer_absl_mutex_release_shared
     );
 }
 
@@ -241,13 +183,8 @@ mod nsync {
     use super::*;
 
     foreign!(
-        NsyncMu,
-        2,
-        contend_peer_nsync_mu_words,
-        contend_peer_nsync_mu_init,
-        contend_peer_nsync_mu_acquire,
-        contend_peer_nsync_mu_release,
-        contend_peer_nsync_mu_acquire_shared,
+        NsyncMu, 2, contend_peer_nsync_mu_words, contend_peer_nsync_mu_init, contend_peer_nsync_mu_acquire,
+        contend_peer_nsync_mu_release, contend_peer_nsync_mu_acquire_shared,
         contend_peer_nsync_mu_release_shared
     );
 }

@@ -240,44 +240,10 @@ fn no_beginning_of_a_test_makes_the_reader_panic() {
 #[test]
 fn no_damage_to_a_test_makes_the_reader_or_the_models_panic() {
     const PIECES: [&str; 38] = [
-        "};",
-        "<<",
-        ">>",
-        "with tso: ~exists;",
-        "show x",
-        "foo_t *",
-        "\0",
-        "\u{1b}[31m",
-        "<b>",
-        "{",
-        "}",
-        "(",
-        ")",
-        "[",
-        "]",
-        ";",
-        "|",
-        ",",
-        ":",
-        "$",
-        "%",
-        "*",
-        "(*",
-        "*)",
-        "\"",
-        "-9223372036854775808",
-        "18446744073709551616",
-        "0x",
-        "P0",
-        "LOCK",
-        "MOV",
-        "L0:",
-        "JMP L0",
-        "exists",
-        "~",
-        "t[99999999999]",
-        "\u{202e}",
-        "'",
+        "};", "<<", ">>", "with tso: ~exists;", "show x", "foo_t *", "\0", "\u{1b}[31m", "<b>", "{", "}",
+        "(", ")", "[", "]", ";", "|", ",", ":", "$", "%", "*", "(*", "*)", "\"", "-9223372036854775808",
+        "18446744073709551616", "0x", "P0", "LOCK", "MOV", "L0:", "JMP L0", "exists", "~", "t[99999999999]",
+        "\u{202e}", "'",
     ];
     let texts = all_texts();
     let mut random = random_from(0x9e37_79b9_7f4a_7c15);
@@ -349,21 +315,7 @@ fn huge_and_deeply_nested_files_are_read_or_refused_quickly() {
     let x86 = |body: &str| format!("X86 A\n{{ x=0; }}\n P0 ;\n{body}\nexists (x=1)");
     let c = |body: &str| format!("C A\n{{ }}\nP0 (int* x) {{ {body} }}\nexists (x=1)");
     for piece in [
-        "(",
-        "(*",
-        "[",
-        "{",
-        "\"",
-        "~",
-        "not ",
-        "x=1;",
-        "x=1 /\\ ",
-        "a ",
-        "0:",
-        "\0",
-        "\u{1f512}",
-        "/*",
-        "-",
+        "(", "(*", "[", "{", "\"", "~", "not ", "x=1;", "x=1 /\\ ", "a ", "0:", "\0", "\u{1f512}", "/*", "-",
         "\n",
     ] {
         let many = piece.repeat((1 << 18) / piece.len());
@@ -552,11 +504,7 @@ fn the_type_says_what_is_atomic_and_not_the_name() {
         (judged.is_allowed(), judged.finals.race)
     };
     for atomic in [
-        "atomic_int* L",
-        "volatile atomic_int *L",
-        "const atomic_int* L",
-        "int _Atomic* L",
-        "_Atomic(int)* L",
+        "atomic_int* L", "volatile atomic_int *L", "const atomic_int* L", "int _Atomic* L", "_Atomic(int)* L",
     ] {
         let parameters = format!("{}, {}", atomic.replace('L', "x"), atomic.replace('L', "y"));
         assert_eq!(buffering(&parameters, "*L = 1;"), (false, false), "{parameters}");
@@ -574,11 +522,7 @@ fn what_the_processor_does_is_what_its_model_allows() {
         return;
     }
     for file in [
-        "SB.litmus",
-        "SB+mfences.litmus",
-        "n6.litmus",
-        "xadd-atomic.litmus",
-        "SB+spin.litmus",
+        "SB.litmus", "SB+mfences.litmus", "n6.litmus", "xadd-atomic.litmus", "SB+spin.litmus",
         "sizes-MP.litmus",
     ] {
         let test = Test::parse(&read(file)).expect("of the suite");

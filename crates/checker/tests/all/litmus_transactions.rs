@@ -109,12 +109,8 @@ fn acquire(lock: Cell, wrote: usize, number: usize) -> Vec<Step> {
 
 /// The tests that speak of accesses outside of transactions: that those do not come between is strong isolation.
 const OF_STRONG_ISOLATION: [&str; 6] = [
-    "C-MP+txn-rel+acq",
-    "C-txn-containment",
-    "C-txn-lost-store",
-    "C-txn-non-interference",
-    "C-txn-own-effect",
-    "C-txn-repeatable-read",
+    "C-MP+txn-rel+acq", "C-txn-containment", "C-txn-lost-store", "C-txn-non-interference",
+    "C-txn-own-effect", "C-txn-repeatable-read",
 ];
 
 #[test]

@@ -86,9 +86,7 @@ impl Placement {
         as_now(&mut transfer.same_l3);
         if let Some(coherence) = &mut machine.coherence {
             for figure in [
-                &mut coherence.local_transfer,
-                &mut coherence.local_read,
-                &mut coherence.serial_read,
+                &mut coherence.local_transfer, &mut coherence.local_read, &mut coherence.serial_read,
                 &mut coherence.invalidate,
             ] {
                 as_now(figure);

@@ -274,9 +274,7 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
     };
     let transfer = &mut machine.transfer;
     for tier in [
-        &mut transfer.smt_sibling,
-        &mut transfer.same_l3,
-        &mut transfer.same_socket,
+        &mut transfer.smt_sibling, &mut transfer.same_l3, &mut transfer.same_socket,
         &mut transfer.cross_socket,
     ] {
         at(tier);
@@ -305,21 +303,8 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
     }) = &mut machine.coherence
     {
         for figure in [
-            local_transfer,
-            local_read,
-            serial_read,
-            invalidate,
-            memory,
-            hit,
-            atomic,
-            home_occupancy,
-            refused_try,
-            link_occupancy,
-            die_hop,
-            link_hop,
-            controller_hop,
-            context_switch,
-            system_call,
+            local_transfer, local_read, serial_read, invalidate, memory, hit, atomic, home_occupancy,
+            refused_try, link_occupancy, die_hop, link_hop, controller_hop, context_switch, system_call,
             wake_call,
         ] {
             at(figure);

@@ -690,14 +690,8 @@ fn parse_distributions(record: &[u8]) -> Warm {
 /// The return addresses of the lock calls that a pair remembers.
 fn callers(pair: &PairValues) -> [u64; CALLERS] {
     [
-        pair.caller_0,
-        pair.caller_1,
-        pair.caller_2,
-        pair.caller_3,
-        pair.caller_4,
-        pair.caller_5,
-        pair.caller_6,
-        pair.caller_7,
+        pair.caller_0, pair.caller_1, pair.caller_2, pair.caller_3, pair.caller_4, pair.caller_5,
+        pair.caller_6, pair.caller_7,
     ]
 }
 

@@ -112,12 +112,7 @@ mod tests {
         let refused = ["pipe", "socket", "maps", "", "none"].map(place);
         let below = |name: &str| open_below(directory.path(), Path::new(name));
         let links = [
-            "/regular",
-            "/etc/hostname",
-            "../../../../../../etc/hostname",
-            "/pipe",
-            "/link",
-            "/proc/self/exe",
+            "/regular", "/etc/hostname", "../../../../../../etc/hostname", "/pipe", "/link", "/proc/self/exe",
         ];
         for (number, to) in links.into_iter().enumerate() {
             symlink(to, place(&number.to_string())).unwrap();

@@ -328,15 +328,9 @@ fn rows_of_section<'p>(
             within: None,
             holders: holders(section, number),
             at_end: unended.finish(section, number, &taken_by, symbols),
-            call_sites: ticks.callers.finish(
-                section,
-                number,
-                &taken_by,
-                ns_per_tick,
-                own_ns,
-                symbols,
-                stacks,
-            ),
+            call_sites: ticks
+                .callers
+                .finish(section, number, &taken_by, ns_per_tick, own_ns, symbols, stacks),
             acquisitions_per_operation: None,
             critical_section_ns: None,
             share: None,

@@ -258,12 +258,8 @@ impl Untouched {
     /// All of them.
     pub fn total(&self) -> u64 {
         [
-            self.process_shared,
-            self.robust,
-            self.priority_inheriting,
-            self.priority_protected,
-            self.condition,
-            self.other,
+            self.process_shared, self.robust, self.priority_inheriting, self.priority_protected,
+            self.condition, self.other,
         ]
         .iter()
         .fold(0, |sum, &n| sum.saturating_add(n))

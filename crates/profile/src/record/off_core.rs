@@ -222,9 +222,7 @@ impl<H: Host> Recorder<H> {
             return;
         }
         let sums = [
-            &pair.hold_waited_ticks,
-            &pair.hold_slept_ticks,
-            &pair.hold_preempted_ticks,
+            &pair.hold_waited_ticks, &pair.hold_slept_ticks, &pair.hold_preempted_ticks,
             &pair.hold_unknown_ticks,
         ];
         for (sum, ticks) in sums.into_iter().zip(parts) {
@@ -233,9 +231,7 @@ impl<H: Host> Recorder<H> {
         let Some(slot) = caller_in(state).checked_sub(1) else { return };
         let Some(by_caller) = self.by_caller(pair) else { return };
         let sums = [
-            &by_caller.hold_waited_ticks,
-            &by_caller.hold_slept_ticks,
-            &by_caller.hold_preempted_ticks,
+            &by_caller.hold_waited_ticks, &by_caller.hold_slept_ticks, &by_caller.hold_preempted_ticks,
             &by_caller.hold_unknown_ticks,
         ];
         for (sum, ticks) in sums.into_iter().zip(parts) {

@@ -4,7 +4,7 @@
 //! |---------|------------|-------------------------------------|-----------------------------------------------|
 //! | 0       | `WRITER`   | an exclusive acquirer               | its release                                   |
 //! | 1       | `WAKING`   | a holder, before it wakes a sleeper | a waiter that slept: enters, gives up, sleeps |
-//! | 2       | `RESERVED` | a waiter that must not be bypassed  | an entitled waiter: enters or gives up        |
+//! | 2       | `RESERVED` | a waiter that must not be bypassed  | that one: enters or gives up; an entitled writer: enters |
 //! | 3       | `SLEEPING` | a waiter, before and after it sleeps | a holder, before it wakes a sleeper          |
 //! | 4 | `READERS_SLEEP` | a shared waiter, before it sleeps | a reader, before it wakes all, or a writer that becomes one; a writer that finds no sleeper |
 //! | 5 to 31 | `READER`s  | shared acquirers                    | their releases                                |
@@ -16,10 +16,13 @@
 //! 2. While `WAKING` is set and the lock is not held by who set it, some thread that has slept is awake and will poll
 //!    the word again. Until then releases wake no sleeper: one waiter at a time is on its way, however fast the lock
 //!    changes hands.
-//! 3. While `RESERVED` is set in a free word, an *entitled* thread (it has slept, or set the bit) is awake and will
-//!    enter or clear the bit. A newcomer may not enter past it.
+//! 3. While `RESERVED` is set, a thread that set it waits: a reader that has slept enters past the bit and leaves it, so that it
+//!    does not let the readers in that come after it. In a free word an *entitled* thread (it has slept and may have been woken, or set
+//!    the bit) is awake, and enters or gives up; then it wakes the next. A newcomer may not enter past it.
 //! 4. A release wakes one, who may be a writer that readers keep out. So a reader that enters and finds `READERS_SLEEP`
-//!    wakes all sleepers: those readers can be in, and no other release is bound to come that would let them know.
+//!    wakes all sleepers: those readers can be in, and no other release is bound to come that would let them know. So does a reader
+//!    that clears its own `RESERVED`: a writer that sleeps may have set it, too, and has to set it again. A writer sleeps behind readers
+//!    only on a value that has `RESERVED`.
 //! 5. Each waiter changes the word at most once before it sleeps, so waiters cannot invalidate each other's futex value
 //!    for ever.
 //!
@@ -97,7 +100,7 @@ impl Want {
     /// The state after entering, if the state allows that.
     #[inline]
     fn enter(self, state: u32, waiter_state: WaiterState) -> Option<u32> {
-        let barred = state & RESERVED != 0 && waiter_state == WaiterState::Newcomer;
+        let barred = state & RESERVED != 0 && !waiter_state.is_entitled();
         let entered = match self {
             Self::Exclusive if is_held(state) || barred => return None,
             Self::Exclusive => state | WRITER,
@@ -107,30 +110,32 @@ impl Want {
             }
             Self::Shared | Self::SharedAgain => state + READER,
         };
-        Some(waiter_state.leave(entered))
+        let clears = waiter_state.has_reserved || self == Self::Exclusive && waiter_state.has_slept;
+        Some(waiter_state.leave(if clears { entered & !RESERVED } else { entered }))
     }
 }
 
-/// What a waiter has done so far.
+/// What a waiter has done so far. After either it may pass `RESERVED`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum WaiterState {
-    /// Nothing.
-    Newcomer,
-    /// Reserved: it may pass `RESERVED`.
-    Reserved,
-    /// Slept: so it may, too. The thread that woke it has not said whether others sleep.
-    Slept,
+struct WaiterState {
+    /// It set `RESERVED`.
+    has_reserved: bool,
+    /// It slept, and may have been woken. The thread that woke it has not said whether others sleep.
+    has_slept: bool,
 }
 
 impl WaiterState {
-    /// The state once a waiter in this state waits no more.
+    const NEWCOMER: Self = Self { has_reserved: false, has_slept: false };
+
+    #[inline]
+    const fn is_entitled(self) -> bool {
+        self.has_reserved || self.has_slept
+    }
+
+    /// The state, but for `RESERVED`, once a waiter in this state waits no more.
     #[inline]
     const fn leave(self, state: u32) -> u32 {
-        match self {
-            Self::Newcomer => state,
-            Self::Reserved => state & !RESERVED,
-            Self::Slept => state & !(WAKING | RESERVED) | SLEEPING,
-        }
+        if self.has_slept { state & !WAKING | SLEEPING } else { state }
     }
 }
 
@@ -160,9 +165,9 @@ impl<M: Machine> BlockingWord<M> {
         !is_held(self.word.load(Relaxed))
     }
 
-    /// Waits until no thread holds the lock, or waits for it.
+    /// Waits until no thread holds the lock. What sleepers left in the word may stay there, as no thread writes it.
     pub(crate) fn await_free(&self) {
-        M::spin_until(&self.word, Relaxed, |state| state == 0);
+        M::spin_until(&self.word, Relaxed, |state| !is_held(state));
     }
 
     pub(crate) fn near_full(&self) {
@@ -192,7 +197,7 @@ impl<M: Machine> BlockingWord<M> {
         match self.word.compare_exchange(0, WRITER, Acquire, Relaxed) {
             Ok(_) => true,
             Err(state) => Want::Exclusive
-                .enter(state, WaiterState::Newcomer)
+                .enter(state, WaiterState::NEWCOMER)
                 .is_some_and(|entered| self.word.compare_exchange(state, entered, Acquire, Relaxed).is_ok()),
         }
     }
@@ -226,12 +231,12 @@ impl<M: Machine> BlockingWord<M> {
     #[inline]
     fn enter(&self, want: Want) -> bool {
         let before = self.word.fetch_add(READER, Acquire); // [1] from the last exclusive release
-        if want.enter(before, WaiterState::Newcomer).is_none() {
+        if want.enter(before, WaiterState::NEWCOMER).is_none() {
             self.release_shared();
             return false;
         }
         if before & READERS_SLEEP != 0 {
-            self.wake_readers();
+            self.wake_all(READERS_SLEEP);
         }
         true
     }
@@ -244,12 +249,12 @@ impl<M: Machine> BlockingWord<M> {
     #[inline]
     fn try_enter(&self, want: Want) -> bool {
         let mut state = self.word.load(Relaxed);
-        while let Some(entered) = want.enter(state, WaiterState::Newcomer) {
+        while let Some(entered) = want.enter(state, WaiterState::NEWCOMER) {
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 // [1] from the last release
                 Ok(_) => {
                     if want != Want::Exclusive && entered & READERS_SLEEP != 0 {
-                        self.wake_readers();
+                        self.wake_all(READERS_SLEEP);
                     }
                     return true;
                 }
@@ -312,7 +317,7 @@ impl<M: Machine> BlockingWord<M> {
     pub(crate) fn downgrade(&self) {
         let before = self.word.fetch_add(READER - WRITER, Release); // [1] to readers
         if before & READERS_SLEEP != 0 {
-            self.wake_readers();
+            self.wake_all(READERS_SLEEP);
         }
     }
 
@@ -353,12 +358,12 @@ impl<M: Machine> BlockingWord<M> {
         }
     }
 
-    /// Wakes all who sleep, since some of them want to read, as the caller does now. The writers among them sleep again.
+    /// Wakes all who sleep, as long as the word has this bit of theirs. The caller reads.
     #[cold]
     #[inline(never)]
-    fn wake_readers(&self) {
+    fn wake_all(&self, sleeping: u32) {
         let mut state = self.word.load(Relaxed);
-        while state & READERS_SLEEP != 0 {
+        while state & sleeping != 0 {
             let woken = (state | WAKING) & !(SLEEPING | READERS_SLEEP);
             match self.word.compare_exchange(state, woken, Relaxed, Relaxed) {
                 Ok(_) => {
@@ -387,7 +392,7 @@ impl<M: Machine> BlockingWord<M> {
         spinners: Option<&Spinners<M>>,
         timeout: Timeout<'_, M>,
     ) -> Result<(), GaveUp> {
-        let waiter_state = WaiterState::Newcomer;
+        let waiter_state = WaiterState::NEWCOMER;
         Waiter { lock: self, word: &self.word, want, waiter_state, spinners, since_ns: None }.wait(timeout)
     }
 }
@@ -421,7 +426,7 @@ impl<M: Machine> Waiter<'_, M> {
             if drains && state & RESERVED == 0 {
                 self.reserve();
             }
-            let is_next = drains || self.waiter_state != WaiterState::Newcomer && state & RESERVED != 0;
+            let is_next = drains || self.waiter_state.is_entitled() && state & RESERVED != 0;
             M::delay(if is_next { NEXT_CYCLES[poll] } else { BACK_OFF_CYCLES[poll] });
             state = self.word.load(Relaxed);
         }
@@ -432,7 +437,7 @@ impl<M: Machine> Waiter<'_, M> {
     /// is the next to enter spins alone. `None` once it has entered, else the state last seen.
     fn spin(&self, state: u32, timeout: Timeout<'_, M>) -> Option<u32> {
         let Some(spinners) = self.spinners else { return Some(state) };
-        let newcomer = self.waiter_state == WaiterState::Newcomer;
+        let newcomer = !self.waiter_state.is_entitled();
         let watch = || self.watch(timeout.within_ns(OWNER_SPIN_NS));
         if !newcomer && state & RESERVED != 0 {
             return watch();
@@ -447,7 +452,7 @@ impl<M: Machine> Waiter<'_, M> {
     /// Polls the word until the timeout. `None` once it has entered, else the state last seen.
     fn watch(&self, timeout: Timeout<'_, M>) -> Option<u32> {
         let may_enter = |state| self.want.enter(state, self.waiter_state).is_some();
-        let is_next = |state| self.waiter_state != WaiterState::Newcomer && state & RESERVED != 0;
+        let is_next = |state| self.waiter_state.is_entitled() && state & RESERVED != 0;
         let cycles = |state| if is_next(state) { NEXT_CYCLES[1] } else { FIRST_CYCLES };
         let poll = |state| if may_enter(state) { Poll::Ready } else { Poll::BackOff(cycles(state)) };
         while let Ok(state) = M::poll_or(self.word, Relaxed, timeout, poll) {
@@ -462,8 +467,12 @@ impl<M: Machine> Waiter<'_, M> {
             // [1] from the last exclusive release; a writer also [2] from the readers' releases
             match self.word.compare_exchange(state, entered, Acquire, Relaxed) {
                 Ok(_) => {
-                    if self.want != Want::Exclusive && entered & READERS_SLEEP != 0 {
-                        self.lock.wake_readers();
+                    if self.want != Want::Exclusive {
+                        let cleared = if self.waiter_state.has_reserved { SLEEPING } else { 0 };
+                        let wakes = READERS_SLEEP | cleared;
+                        if entered & wakes != 0 {
+                            self.lock.wake_all(wakes);
+                        }
                     }
                     return Ok(());
                 }
@@ -475,9 +484,7 @@ impl<M: Machine> Waiter<'_, M> {
 
     /// Bars newcomers, since this waiter must not be bypassed any more.
     fn reserve(&mut self) {
-        if self.waiter_state == WaiterState::Newcomer {
-            self.waiter_state = WaiterState::Reserved;
-        }
+        self.waiter_state.has_reserved = true;
         self.word.fetch_or(RESERVED, Relaxed);
     }
 
@@ -497,27 +504,39 @@ impl<M: Machine> Waiter<'_, M> {
             let _ = M::spin_until_any_or((self.word, Relaxed, over), (self.word, Relaxed, over), timeout);
             return;
         }
-        let sleeping = if self.want == Want::Exclusive { SLEEPING } else { SLEEPING | READERS_SLEEP };
+        if self.want != Want::Exclusive && state & READERS >= MOST_READERS {
+            // No release wakes a reader that waits for space among readers.
+            let over = |now| now & READERS < MOST_READERS;
+            let _ = M::spin_until_any_or((self.word, Relaxed, over), (self.word, Relaxed, over), timeout);
+            return;
+        }
+        let sleeping = match self.want {
+            Want::Exclusive if state & WRITER == 0 => SLEEPING | RESERVED,
+            Want::Exclusive => SLEEPING,
+            Want::Shared | Want::SharedAgain => SLEEPING | READERS_SLEEP,
+        };
         let asleep = (state | sleeping) & !WAKING;
         if asleep != state && self.word.compare_exchange(state, asleep, Relaxed, Relaxed).is_err() {
             return;
         }
+        self.waiter_state.has_reserved |= asleep & !state & RESERVED != 0;
         self.since_ns.get_or_insert_with(|| M::clock_ns(Clock::Monotonic));
-        let _: Slept = M::sleep_while(self.word, asleep, timeout);
-        self.waiter_state = WaiterState::Slept;
+        // One that gave up was not woken.
+        self.waiter_state.has_slept |= M::sleep_while(self.word, asleep, timeout) != Slept::GaveUp;
     }
 
     /// Leaves. What this waiter reserved, and a wake-up that it may have had, go to the next one.
     #[cold]
     fn give_up(&self) {
-        if self.waiter_state == WaiterState::Newcomer {
+        if !self.waiter_state.is_entitled() {
             return;
         }
+        let cleared = if self.waiter_state.has_reserved { RESERVED } else { 0 };
         // Writes even where nothing changes: a plain load may find the state of before the wake-up, since being woken
         // orders nothing, and the wake-up would be lost. What a read-modify-write finds is the last of all.
         let mut state = self.word.load(Relaxed);
         while let Err(now) =
-            self.word.compare_exchange(state, self.waiter_state.leave(state), Relaxed, Relaxed)
+            self.word.compare_exchange(state, self.waiter_state.leave(state & !cleared), Relaxed, Relaxed)
         {
             state = now;
         }

@@ -230,7 +230,11 @@ unsafe impl<L: Elidable<M> + TimedLock<M>, P: Policy<M>, M: Machine> TimedLock<M
 unsafe impl<L: Elidable<M> + RawRwLock<M>, P: Policy<M>, M: Machine> RawRwLock<M> for Elided<L, P> {
     #[inline]
     fn acquire_shared(&self, reads_already: bool) {
-        self.enter::<M>(|| self.lock.acquire_shared(reads_already));
+        let next = |aborts, abort| if P::WAITS { Next::Acquire } else { self.policy.next(aborts, abort) };
+        _ = self.enter_or::<M>(next, || {
+            self.lock.acquire_shared(reads_already);
+            Ok(())
+        });
     }
 
     #[inline]

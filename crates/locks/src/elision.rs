@@ -50,6 +50,10 @@ pub trait Policy<M: Machine>: Send + Sync + Sized + 'static {
     /// When its transactions look at the lock.
     const SUBSCRIPTION: Subscription = Subscription::Eager;
 
+    /// Whether [`next`](Self::next) waits, or asks for a wait. Then a reader takes the lock after one abort: it may wait for its own
+    /// hold, or for that of a reader which waits for it.
+    const WAITS: bool = true;
+
     /// Whether an acquisition begins a transaction at all. Asked outside of it. With a lazy subscription it does within another
     /// transaction: a section that ends in one and finds the lock held takes that for another thread's hold.
     fn tries(&self) -> bool {
@@ -92,6 +96,8 @@ impl<M: Machine> RetryThenSkip<M> {
 
 impl<M: Machine> Policy<M> for RetryThenSkip<M> {
     const NEW: Self = Self { skips: M::U32::ZERO };
+
+    const WAITS: bool = false;
 
     #[inline]
     fn tries(&self) -> bool {

@@ -968,6 +968,38 @@ fn a_policy_that_waits_does_not_outlast_a_deadline() {
     gives_up::<RetryLessOften<M>>();
 }
 
+/// A reader may hold the lock already, or be waited for by one that does: it waits for no transaction to be possible.
+#[test]
+fn a_policy_that_waits_keeps_no_reader_out() {
+    fn enter<P: Policy<M>>() {
+        run(&with(&[]), || {
+            let lock = Placed::<_, M>::new(locks::Elided::<Rw<M>, P>::NEW, Home::Node(0));
+            let inside = Placed::<_, M>::new(U32::ZERO, Home::Node(0));
+            let read = |again| {
+                lock.acquire_shared(again);
+                if M::in_transaction() {
+                    M::abort_transaction::<NESTED>(); // so that it holds the lock itself
+                }
+            };
+            M::run(&Plan::threads(2), &|_| {
+                read(false);
+                inside.fetch_add(1, Relaxed);
+                M::spin_until(&*inside, Relaxed, |inside| inside == 2);
+                read(true);
+                // SAFETY: acquired twice above.
+                unsafe {
+                    lock.release_shared();
+                    lock.release_shared();
+                }
+            });
+        });
+    }
+    enter::<RetryThenSkip<M>>();
+    enter::<RetryWhenFree>();
+    enter::<RetryOneByOne<M>>();
+    enter::<RetryLessOften<M>>();
+}
+
 /// glibc's policy with a counter beside the lock that is written at each acquisition, whether it has to change or not.
 struct AlwaysWrites(RetryThenSkip<M>, U32);
 

@@ -50,6 +50,7 @@ fn main() {
                     shape.acquisitions,
                     task.model
                 );
+                eprintln!("{found}");
                 std::process::exit(1);
             }
             if !report.complete {

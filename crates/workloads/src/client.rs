@@ -241,7 +241,13 @@ impl<M: Machine> Visitor<M> for Chosen {
             ClientKind::MeetingLeft => Some(meeting_left::<L, M>(self.shape)),
             ClientKind::TimedUpgrade => Some(upgrades::timed_upgrade::<L, M>(self.shape)),
             ClientKind::Full if lock.bounds_readers => {
-                let may_leave = |lock: &L, turn| lock.acquire_shared_or(false, deadline(turn / 2)).is_ok();
+                let may_leave = |lock: &L, turn: usize| {
+                    if turn.is_multiple_of(4) {
+                        lock.acquire_shared(false);
+                        return true;
+                    }
+                    lock.acquire_shared_or(false, deadline(turn / 2)).is_ok()
+                };
                 Some(full::<L, M>(self.shape, may_leave))
             }
             _ => self.of_shared::<L, M>().or_else(|| {

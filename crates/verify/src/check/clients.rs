@@ -47,6 +47,10 @@ pub enum Client {
     AskedSide,
     /// Holders try the lock that they hold.
     TriedAgain,
+    /// A reader that enters by a try lets those in that sleep.
+    LetIn,
+    /// A writer that sleeps behind readers keeps new ones out.
+    KeptOut,
     /// Two queue up, and are let in in this order.
     InOrder(Queued),
     /// One of what is no lock of the catalogue, by its place among `objects::CLIENTS`.
@@ -54,7 +58,7 @@ pub enum Client {
 }
 
 impl Client {
-    const OWN: [Self; 20] = [
+    const OWN: [Self; 22] = [
         Self::Alone,
         Self::Dies,
         Self::Nameless,
@@ -71,6 +75,8 @@ impl Client {
         Self::Dropped,
         Self::AskedSide,
         Self::TriedAgain,
+        Self::LetIn,
+        Self::KeptOut,
         Self::InOrder(Queued::Writers),
         Self::InOrder(Queued::ReaderFirst),
         Self::InOrder(Queued::WriterFirst),
@@ -103,6 +109,8 @@ impl Client {
             Self::Dropped => "dropped",
             Self::AskedSide => "asked-side",
             Self::TriedAgain => "tried-again",
+            Self::LetIn => "let-in",
+            Self::KeptOut => "kept-out",
             Self::InOrder(Queued::Writers) => "in-order",
             Self::InOrder(Queued::ReaderFirst) => "reader-first",
             Self::InOrder(Queued::WriterFirst) => "writer-first",
@@ -135,6 +143,7 @@ impl Client {
             Self::Dropped => matches!(lock.name, "clh-timed" | "osq"),
             Self::AskedSide => lock.shared && !lock.is_elided(),
             Self::TriedAgain => lock.is_elided(),
+            Self::LetIn | Self::KeptOut => matches!(lock.name, "rw" | "adaptive"),
         }
     }
 
@@ -143,7 +152,7 @@ impl Client {
         match self {
             Self::Object(number) => Some(objects::CLIENTS[number as usize].threads),
             Self::Alone => Some(1),
-            Self::InOrder(_) => Some(3),
+            Self::InOrder(_) | Self::LetIn | Self::KeptOut => Some(3),
             _ => None,
         }
     }
@@ -188,11 +197,19 @@ impl Client {
                 (objects::CLIENTS[number as usize].run)()?;
                 return nodes_are_back();
             }
-            Self::Freed | Self::Dropped | Self::AskedSide | Self::TriedAgain | Self::InOrder(_) => {
+            Self::Freed
+            | Self::Dropped
+            | Self::AskedSide
+            | Self::TriedAgain
+            | Self::LetIn
+            | Self::KeptOut
+            | Self::InOrder(_) => {
                 let contract = match self {
                     Self::Freed => Contract::Freed,
                     Self::Dropped => Contract::Dropped,
                     Self::AskedSide => Contract::AskedSide,
+                    Self::LetIn => Contract::LetIn,
+                    Self::KeptOut => Contract::KeptOut,
                     Self::InOrder(queued) => Contract::InOrder(queued),
                     _ => Contract::TriedAgain,
                 };

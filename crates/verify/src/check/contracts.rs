@@ -6,7 +6,8 @@ use checker::Checked;
 use checker::checked::{Arrival, arrive, tell_arrivals, until_arrived};
 use locks::catalogue::{self, Lock, Visitor};
 use locks::{DowngradeLock, LockRef, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock, Ww};
-use machine::{Deadline, Home, LINE_BYTES, Machine, Node, Placed, PlainCell, Plan, Timeout};
+use machine::Ordering::{Acquire, Relaxed, Release};
+use machine::{Deadline, Home, LINE_BYTES, Machine, Node, Placed, PlainCell, Plan, Timeout, Word};
 use workloads::client::{Shape, Wrong};
 
 type Cell = <Checked as Machine>::Cell<u32>;
@@ -26,6 +27,10 @@ pub(super) enum Contract {
     AskedSide,
     /// A thread that holds the lock does not get it by a try.
     TriedAgain,
+    /// A reader that enters by a try lets those in that sleep.
+    LetIn,
+    /// A writer that sleeps behind readers keeps new ones out, though one that was woken has come in past it.
+    KeptOut,
     /// The thread that queues up first gets the lock first.
     InOrder(Queued),
 }
@@ -109,7 +114,7 @@ impl Visitor<Checked> for Holds {
             Contract::Freed => Some(freed::<L>(self.1)),
             Contract::TriedAgain => Some(tried_again::<L>(self.1, L::try_acquire)),
             Contract::InOrder(_) => Some(in_order::<L>(lock, |_, lock, section| exclusively(lock, section))),
-            Contract::Dropped | Contract::AskedSide => None,
+            Contract::Dropped | Contract::AskedSide | Contract::LetIn | Contract::KeptOut => None,
         }
     }
 
@@ -126,6 +131,8 @@ impl Visitor<Checked> for Holds {
     fn shared<L: DowngradeLock<Checked> + TryLock<Checked>>(self, lock: &Lock) -> Self::Output {
         match self.0 {
             Contract::AskedSide => Some(asked_side::<L>(self.1)),
+            Contract::LetIn => Some(let_in::<L>()),
+            Contract::KeptOut => Some(kept_out::<L>()),
             Contract::InOrder(queued) => Some(in_order::<L>(lock, |thread, lock, section| {
                 if queued.reads()[thread] { shared(lock, section) } else { exclusively(lock, section) }
             })),
@@ -208,6 +215,67 @@ fn asked_side<L: RawRwLock<Checked>>(shape: Shape) -> Result<(), String> {
     // SAFETY: acquired above.
     unsafe { lock.release() };
     if lock.is_idle() { Ok(()) } else { Err(Wrong::NotIdle.to_string()) }
+}
+
+/// A writer sleeps while the first thread holds the lock, and a reader behind it. The release wakes the writer; where the first thread
+/// comes back as a reader before that one is in, the other reader can be in, too.
+fn let_in<L: RawRwLock<Checked> + TryLock<Checked>>() -> Result<(), String> {
+    tell_arrivals(Arrival::Sleeps);
+    let (lock, met) = (placed(L::NEW), placed(<Checked as Machine>::U32::ZERO));
+    Checked::run(&Plan::threads(3), &|thread| match thread {
+        0 => {
+            exclusively(&*lock, &|| {
+                arrive();
+                until_arrived(2);
+            });
+            if lock.try_acquire_shared(false) {
+                Checked::spin_until(&*met, Acquire, |met| met == 1);
+                // SAFETY: acquired above.
+                unsafe { lock.release_shared() };
+            }
+        }
+        1 => {
+            until_arrived(0);
+            exclusively(&*lock, &|| {});
+        }
+        _ => {
+            until_arrived(1);
+            shared(&*lock, &|| met.store(1, Release));
+        }
+    });
+    if lock.is_unheld() { Ok(()) } else { Err(Wrong::NotIdle.to_string()) }
+}
+
+/// A reader sleeps behind the first thread, which becomes a reader. Before or after the one that sleeps is in, a writer goes to sleep.
+fn kept_out<L: DowngradeLock<Checked> + TryLock<Checked>>() -> Result<(), String> {
+    tell_arrivals(Arrival::Sleeps);
+    let lock = placed(L::NEW);
+    let [reads, inside] = [(); 2].map(|()| placed(<Checked as Machine>::U32::ZERO));
+    Checked::run(&Plan::threads(3), &|thread| match thread {
+        0 => {
+            lock.acquire();
+            arrive();
+            until_arrived(1);
+            // SAFETY: acquired above.
+            unsafe { lock.downgrade() };
+            reads.store(1, Relaxed);
+            until_arrived(2);
+            Checked::spin_until(&*inside, Relaxed, |inside| inside == 1);
+            // A reader that had waited for too long may have kept newcomers out, too, and ended that for both: then the writer is awake.
+            Checked::spin_rmw(&*inside, |_| lock.is_promised());
+            // SAFETY: a reader since the downgrade.
+            unsafe { lock.release_shared() };
+        }
+        1 => {
+            until_arrived(0);
+            shared(&*lock, &|| inside.store(1, Relaxed));
+        }
+        _ => {
+            Checked::spin_until(&*reads, Relaxed, |reads| reads == 1);
+            exclusively(&*lock, &|| {});
+        }
+    });
+    if lock.is_unheld() { Ok(()) } else { Err(Wrong::NotIdle.to_string()) }
 }
 
 fn soon() -> Timeout<'static, Checked> {

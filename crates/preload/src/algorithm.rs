@@ -311,7 +311,7 @@ const DOUBLINGS: u32 = 7;
 fn attempt_until(lock: usize, deadline: Deadline, mut attempt: impl FnMut() -> bool) -> bool {
     let ReleaseCount { sleepers, releases } = release_count(lock);
     for sleep in 0.. {
-        // Before it counts itself: a release that takes it out of the count changes this, though it be before the attempt.
+        // Before it counts itself: a release that takes it out of the count changes this (tests/litmus/C-counted-sleeper.litmus).
         let seen = releases.load(Acquire);
         sleepers.fetch_add(1, SeqCst);
         let doublings = if fence_running_threads() { DOUBLINGS.min(sleep) } else { 0 };

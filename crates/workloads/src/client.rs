@@ -36,7 +36,7 @@ use machine::Ordering::Relaxed;
 use machine::{Home, Machine, Placed, Plan, Run, Word};
 
 use leaving::{all_leave, called_off, called_off_each_way, deadline, given_up, mixed, with_deadlines};
-use object::{Attempts, ClientObject, End, Inside, add_up, ends_free, ends_shared, ends_tried};
+use object::{Attempt, Attempts, ClientObject, End, Inside, add_up, ends_free, ends_shared, ends_tried};
 use several::{many, nesting, passing_on};
 use shared::{
     full, meeting, meeting_left, readers_leave, sharing, tried_shared, writer_leaves_writer, writers_leave,
@@ -218,7 +218,7 @@ impl<M: Machine> Visitor<M> for Chosen {
     }
 
     fn timed<L: TimedLock<M>>(self, lock: &Lock) -> Self::Output {
-        self.of_timed::<L, M>(lock, ends_tried, &[L::acquire_or])
+        self.of_timed::<L, M>(lock, ends_tried, &[Attempt::EXCLUSIVE])
     }
 
     fn shared<L: DowngradeLock<M> + TryLock<M>>(self, lock: &Lock) -> Self::Output {
@@ -250,11 +250,9 @@ impl<M: Machine> Visitor<M> for Chosen {
                 };
                 Some(full::<L, M>(self.shape, may_leave))
             }
-            _ => self.of_shared::<L, M>().or_else(|| {
-                let gives_up: Attempts<'_, L, M> =
-                    &[L::acquire_or, |lock, timeout| lock.acquire_shared_or(false, timeout)];
-                self.of_timed::<L, M>(lock, ends_shared, gives_up)
-            }),
+            _ => self
+                .of_shared::<L, M>()
+                .or_else(|| self.of_timed::<L, M>(lock, ends_shared, &[Attempt::EXCLUSIVE, Attempt::SHARED])),
         }
     }
 }

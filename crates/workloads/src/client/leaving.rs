@@ -4,7 +4,7 @@ use locks::{TimedLock, TryLock};
 use machine::Ordering::Relaxed;
 use machine::{Deadline, Integer, Machine, Run, Timeout, Word};
 
-use super::object::{Attempts, ClientObject, End, Inside, add_up, ends_tried};
+use super::object::{Attempt, Attempts, ClientObject, End, Inside, add_up, ends_tried};
 use super::{Shape, Wrong, attempts, words};
 
 /// How long the waiters of [`timed`] wait, in nanoseconds. The first one, which is all that a small client has, lets a
@@ -109,7 +109,7 @@ pub(super) fn all_leave<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) 
                 continue;
             }
             M::spin_until(&**held, Relaxed, |held| held >= round);
-            inside.give_up(object, &[L::acquire_or], || deadline(round as usize - 1));
+            inside.give_up(object, &[Attempt::EXCLUSIVE], || deadline(round as usize - 1));
             left.fetch_add(1, Relaxed);
             if thread == 1 {
                 M::spin_until(&**left, Relaxed, |left| left >= in_round * (round - 1) + leavers);
@@ -122,7 +122,7 @@ pub(super) fn all_leave<L: TimedLock<M>, M: Machine>(shape: Shape, end: End<L>) 
 }
 
 /// The first thread holds the lock until the second has been called off, in each way in which it can wait. Then the second
-/// waits while no thread calls it off, so that it may not give up. All others acquire.
+/// waits in each way while no thread calls it off, so that it may not give up. All others acquire.
 pub(super) fn called_off_each_way<L: TimedLock<M>, M: Machine>(
     shape: Shape,
     end: End<L>,
@@ -139,11 +139,12 @@ pub(super) fn called_off_each_way<L: TimedLock<M>, M: Machine>(
                 inside.give_up(object, gives_up, || Timeout::cancelled_by(cancel));
                 cancel.store(0, Relaxed);
                 left.store(2 * round - 1, Relaxed);
-                if object.attempt(|lock| lock.acquire_or(Timeout::cancelled_by(cancel)).is_ok()) {
-                    inside.touch(object);
-                    object.release();
-                } else {
-                    inside.gave_up = true;
+                for attempt in gives_up {
+                    if object.attempt(|lock| (attempt.wait)(lock, Timeout::cancelled_by(cancel)).is_ok()) {
+                        (attempt.section)(&mut inside, object);
+                    } else {
+                        inside.gave_up = true;
+                    }
                 }
                 left.store(2 * round, Relaxed);
                 continue;

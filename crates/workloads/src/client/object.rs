@@ -1,6 +1,6 @@
 //! A lock and what it protects, and what threads saw of it.
 
-use locks::{RawLock, RawRwLock, TryLock};
+use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 use machine::{Event, GaveUp, Home, Machine, Placed, PlainCell, Plan, Run, Timeout};
 
 use super::{Shape, Wrong};
@@ -8,8 +8,35 @@ use super::{Shape, Wrong};
 /// What is asked of a lock that no thread uses any more, so that every call returns at once.
 pub(super) type End<L> = fn(&L) -> Result<(), Wrong>;
 
-/// The ways in which a waiter of a lock can give up.
-pub(super) type Attempts<'a, L, M> = &'a [fn(&L, Timeout<'_, M>) -> Result<(), GaveUp>];
+/// Ways in which a waiter of a lock can give up.
+pub(super) type Attempts<'a, L, M> = &'a [Attempt<L, M>];
+
+/// A way of waiting for a lock.
+pub(super) struct Attempt<L, M: Machine> {
+    pub(super) wait: fn(&L, Timeout<'_, M>) -> Result<(), GaveUp>,
+    /// What is done inside, and the release.
+    pub(super) section: fn(&mut Inside, &ClientObject<L, M>),
+}
+
+impl<L: TimedLock<M>, M: Machine> Attempt<L, M> {
+    pub(super) const EXCLUSIVE: Self = Self {
+        wait: L::acquire_or,
+        section: |inside, object| {
+            inside.touch(object);
+            object.release();
+        },
+    };
+}
+
+impl<L: TimedRwLock<M>, M: Machine> Attempt<L, M> {
+    pub(super) const SHARED: Self = Self {
+        wait: |lock, timeout| lock.acquire_shared_or(false, timeout),
+        section: |inside, object| {
+            inside.look(object);
+            object.release_shared();
+        },
+    };
+}
 
 pub(super) fn ends_idle<L: RawLock<M>, M: Machine>(lock: &L) -> Result<(), Wrong> {
     if lock.is_idle() { Ok(()) } else { Err(Wrong::NotIdle) }
@@ -221,7 +248,7 @@ impl Inside {
         timeout: impl Fn() -> Timeout<'a, M>,
     ) {
         for attempt in gives_up {
-            self.let_in |= guarded.attempt(|lock| attempt(lock, timeout()).is_ok());
+            self.let_in |= guarded.attempt(|lock| (attempt.wait)(lock, timeout()).is_ok());
         }
     }
 }

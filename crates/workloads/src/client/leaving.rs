@@ -140,7 +140,7 @@ pub(super) fn called_off_each_way<L: TimedLock<M>, M: Machine>(
                 cancel.store(0, Relaxed);
                 left.store(2 * round - 1, Relaxed);
                 for attempt in gives_up {
-                    if object.attempt(|lock| (attempt.wait)(lock, Timeout::cancelled_by(cancel)).is_ok()) {
+                    if (attempt.wait)(object, Timeout::cancelled_by(cancel)) {
                         (attempt.section)(&mut inside, object);
                     } else {
                         inside.gave_up = true;

@@ -1,7 +1,7 @@
 //! A lock and what it protects, and what threads saw of it.
 
 use locks::{RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
-use machine::{Event, GaveUp, Home, Machine, Placed, PlainCell, Plan, Run, Timeout};
+use machine::{Event, Home, Machine, Placed, PlainCell, Plan, Run, Timeout};
 
 use super::{Shape, Wrong};
 
@@ -13,14 +13,15 @@ pub(super) type Attempts<'a, L, M> = &'a [Attempt<L, M>];
 
 /// A way of waiting for a lock.
 pub(super) struct Attempt<L, M: Machine> {
-    pub(super) wait: fn(&L, Timeout<'_, M>) -> Result<(), GaveUp>,
+    /// Whether it has the lock afterwards.
+    pub(super) wait: fn(&ClientObject<L, M>, Timeout<'_, M>) -> bool,
     /// What is done inside, and the release.
     pub(super) section: fn(&mut Inside, &ClientObject<L, M>),
 }
 
 impl<L: TimedLock<M>, M: Machine> Attempt<L, M> {
     pub(super) const EXCLUSIVE: Self = Self {
-        wait: L::acquire_or,
+        wait: |object, timeout| object.attempt(|lock| lock.acquire_or(timeout).is_ok()),
         section: |inside, object| {
             inside.touch(object);
             object.release();
@@ -30,7 +31,7 @@ impl<L: TimedLock<M>, M: Machine> Attempt<L, M> {
 
 impl<L: TimedRwLock<M>, M: Machine> Attempt<L, M> {
     pub(super) const SHARED: Self = Self {
-        wait: |lock, timeout| lock.acquire_shared_or(false, timeout),
+        wait: |object, timeout| object.attempt_shared(|lock| lock.acquire_shared_or(false, timeout).is_ok()),
         section: |inside, object| {
             inside.look(object);
             object.release_shared();
@@ -248,7 +249,7 @@ impl Inside {
         timeout: impl Fn() -> Timeout<'a, M>,
     ) {
         for attempt in gives_up {
-            self.let_in |= guarded.attempt(|lock| (attempt.wait)(lock, timeout()).is_ok());
+            self.let_in |= (attempt.wait)(guarded, timeout());
         }
     }
 }

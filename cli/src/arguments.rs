@@ -50,6 +50,11 @@ fn in_units(text: &str, units: &[(&str, f64)]) -> Option<f64> {
     units.iter().find(|(name, _)| *name == unit).map(|(_, factor)| number * factor)
 }
 
+/// A random seed that leaves room for the seeds that follow it: runs take as many as 1,000.
+pub(crate) fn seed() -> impl TypedValueParser<Value = u64> {
+    clap::value_parser!(u64).range(..=u64::MAX - 1_000)
+}
+
 /// Reads a duration above zero.
 ///
 /// # Errors

@@ -195,7 +195,7 @@ mod tests {
         let all = described(crate::Command::command());
         assert!(!all.iter().any(|one| ["demo-program", "describe", "help"].contains(&&*one.name)));
         let predict = all.iter().find(|one| one.name == "predict").unwrap();
-        assert!(!predict.flags.iter().any(|flag| ["alone", "help", "version"].contains(&&*flag.long)));
+        assert!(!predict.flags.iter().any(|flag| ["help", "version"].contains(&&*flag.long)));
         assert!(predict.flags.iter().all(|flag| !flag.help.is_empty()));
     }
 }

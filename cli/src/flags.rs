@@ -12,7 +12,6 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("against", None, &["PROFILE", "FILE"], "what was measured, to compare with"),
     ("all", None, &[], "everything that the command could be asked for"),
     ("all-processes", Some('a'), &[], "all processes of the machine"),
-    ("alone", None, &["PROFILE"], "a profile of one thread"),
     ("always-on", None, &[], "record a program that runs on"),
     ("at-once", None, &["N"], "what one call does at once"),
     ("base", None, &["CMD"], "the program as it was"),

@@ -1,10 +1,10 @@
 //! `contend predict`: what a profiled program does on more cores, with its own lock and with others in its place.
 
-use crate::arguments::{Numbers, variants};
+use crate::arguments::{self, Numbers, variants};
 use crate::machines;
 use crate::output::{self, own_command_line, print, print_json, tell};
 use crate::progress::BARS;
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use forecast::chain::ByChain;
 use forecast::{
     Alternative, Change, MAX_THREADS, MeasuredPoint, Question, Void, advice, alternatives, forecast,
@@ -47,9 +47,6 @@ pub(crate) struct Args {
     /// on two tell most
     #[arg(value_name = "PROFILE", required = true)]
     profiles: Vec<PathBuf>,
-    /// Another profile of the same program, on one thread
-    #[arg(long, value_name = "PROFILE", hide = true)]
-    alone: Option<PathBuf>,
     /// The machine to forecast for: a name from `contend machines`, or a machine file [default: this machine if it is
     /// calibrated, else `typical`]
     #[arg(long, value_name = "MACHINE")]
@@ -86,7 +83,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "cores", value_parser = Numbers::between(1, 1_024))]
     threads: Vec<Numbers>,
     /// The random seed of the simulated program [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = arguments::seed())]
     seed: Option<u64>,
     /// What a change to the program would give: section=0.5 (half of the critical section's work done outside), think=2 (twice the think
     /// time), handover=0.5 (half the cost of a hand-over; by the chain alone), split=4 (into so many locks), batch=8 (acquisitions become
@@ -136,17 +133,10 @@ enum Engine {
 }
 
 fn engines() -> impl TypedValueParser<Value = Engine> {
-    let former = PossibleValue::new("twin").hide(true);
-    PossibleValuesParser::new(["simulated", "chain"].map(PossibleValue::new).into_iter().chain([former])).map(
-        |name| match &*name {
-            "chain" => Engine::Chain,
-            "twin" => {
-                tell("`--engine twin` is called `--engine simulated` now");
-                Engine::Simulated
-            }
-            _ => Engine::Simulated,
-        },
-    )
+    PossibleValuesParser::new(["simulated", "chain"]).map(|name| match &*name {
+        "chain" => Engine::Chain,
+        _ => Engine::Simulated,
+    })
 }
 
 /// Exit status where the profile carries no forecast.
@@ -287,13 +277,14 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
         forecast::MAX_CORES
     );
     Ok(Question {
-        profiles: args.profiles.iter().chain(&args.alone).cloned().collect(),
+        profiles: args.profiles.clone(),
         measured,
         stretch: None,
         profiled_on: named_or_default(args.profiled_on.as_deref())?,
         machine,
         cores,
         threads: Numbers::all(&args.threads),
+        from: 1,
         candidates,
         site: args.site.clone(),
         seed: args.seed.unwrap_or(1),
@@ -337,6 +328,14 @@ fn check_measured(series: &curve::Series, candidates: &[Alternative]) -> anyhow:
     );
     let points =
         series.curves.iter().flat_map(|curve| curve.points().iter().map(move |point| (curve, point)));
+    if let Some((curve, point)) = points.clone().find(|(_, point)| point.value <= 0.0) {
+        return Err(UsageError::new(format!(
+            "--measured: the curve of `{}` is 0 at {}: it has stopped there, and nothing goes on from it: leave that point out",
+            text::printable(&curve.lock),
+            point.cores
+        ))
+        .into());
+    }
     if let Some((curve, point)) = points.into_iter().find(|(_, point)| point.cores as usize > MAX_THREADS) {
         return Err(UsageError::new(format!(
             "--measured: the curve of `{}` has a point at {}, and {MAX_THREADS} threads are simulated at most: leave it out of the file",
@@ -403,5 +402,29 @@ mod tests {
         assert_eq!(check(&[GLIBC, "mcs"], &["mcs"]), Ok(()));
         assert!(check(&["mcs"], &["mcs"]).is_err_and(|why| why.contains("the lock `glibc`")));
         assert!(check(&[GLIBC, "mcs"], &["clh"]).is_err_and(|why| why.contains("--lock mcs")));
+    }
+
+    #[test]
+    fn a_measured_curve_that_stops_is_refused() {
+        let curve = Curve::new(GLIBC, Unit::OperationsPerSecond, Provenance::Measured).lock(GLIBC);
+        let curve = curve.with_points([Point::exact(1, 1.0), Point::exact(2, 0.0)]).expect("cores go up");
+        let error = check_measured(&Series { curves: vec![curve], ..Series::new("t") }, &[]).unwrap_err();
+        assert!(error.is::<UsageError>() && error.to_string().contains("`glibc` is 0 at 2: "), "{error}");
+    }
+
+    #[test]
+    fn a_seed_leaves_room_for_those_that_follow_it() {
+        use clap::Parser as _;
+        #[derive(Debug, clap::Parser)]
+        struct Command {
+            #[command(flatten)]
+            args: Args,
+        }
+        let seed = |seed: u64| {
+            let words = ["predict", "p.contend", "--seed", &seed.to_string()].map(str::to_owned);
+            Command::try_parse_from(words).map(|command| command.args.seed)
+        };
+        assert_eq!(seed(u64::MAX - 1_000).ok(), Some(Some(u64::MAX - 1_000)));
+        assert_eq!(seed(u64::MAX).unwrap_err().exit_code(), 2);
     }
 }

@@ -1,6 +1,6 @@
 //! `contend simulate`: a workload and locks on a simulated machine.
 
-use crate::arguments::{Numbers, PlacementName, Section, Span, duration_between};
+use crate::arguments::{self, Numbers, PlacementName, Section, Span, duration_between};
 use crate::output::{self, print_json, tell};
 use crate::progress::BARS;
 use crate::{interrupt, machines};
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
     /// Decides everything random; the seed of the first run
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = arguments::seed())]
     seed: u64,
     /// Runs of each lock on each number of cores, with this seed and those that follow it; --trace makes one
     #[arg(long, value_name = "N", default_value_t = SEEDS, value_parser = clap::value_parser!(u32).range(1..=1_000))]

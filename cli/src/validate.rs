@@ -13,6 +13,7 @@ use forecast::validate::{
     ENOUGH, From, Held, KEPT, MEASURED, MadePrograms, Program, Setting, Summary, Throughput, Validated, page,
     read_cases, read_list, simulated_programs, validate, write_cases,
 };
+use launch::program::Program as LaunchedProgram;
 use regex_lite::Regex;
 use report::{Screen, text};
 use session::ensure_usage;
@@ -103,7 +104,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = arguments::duration)]
     time_limit: Duration,
     /// The random seed
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = arguments::seed())]
     seed: u64,
     /// Also write the page of all programs, as Markdown
     #[arg(short, long, value_name = "FILE")]
@@ -156,7 +157,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     show(args.json, &held, &failed_ones, &summary, &preface)?;
     let otherwise = if held.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
-    Ok(interrupt::exit_code(&format!("{} programs are judged", held.len()), otherwise))
+    let is = if held.len() == 1 { "is" } else { "are" };
+    Ok(interrupt::exit_code(&format!("{} {is} judged", in_words(held.len())), otherwise))
 }
 
 /// What random programs are, and those that are left out.
@@ -189,10 +191,18 @@ fn show(
         );
     }
     let screen = Screen::stdout();
+    if held.is_empty() {
+        return print(&screen.fit(&format!("{preface}\n")));
+    }
     let judged =
         if held.len() < ENOUGH { "by what contend has learnt before" } else { "by what the others teach" };
-    let programs = format!("{preface}\n\n{} programs, each judged {judged}.\n\n", held.len());
+    let each = if held.len() == 1 { "" } else { "each " };
+    let programs = format!("{preface}\n\n{}, {each}judged {judged}.\n\n", in_words(held.len()));
     print(&(screen.fit(&programs) + &screen.spell(&summary.terminal())))
+}
+
+fn in_words(programs: usize) -> String {
+    if programs == 1 { "1 program".into() } else { format!("{programs} programs") }
 }
 
 /// Profiles and measures the programs that were asked for.
@@ -220,6 +230,10 @@ fn measured(args: &Args) -> anyhow::Result<Vec<Validated>> {
         time_limit: args.time_limit,
         seed: args.seed,
     };
+    if args.programs.is_none() {
+        // Of several programs the others are measured; this one alone is an error of the command.
+        LaunchedProgram::find(args.command[0].as_ref())?;
+    }
     session::interrupt::keep();
     let mut all = Vec::new();
     for program in &programs {
@@ -244,8 +258,9 @@ fn preface(all: &[Validated], two: bool) -> String {
         return format!("Nothing was measured.{not}");
     }
     format!(
-        "Each program was profiled on {}, and measured on {} with {runs} runs of every lock and number of threads, interleaved.{not}",
+        "Each program was profiled on {}, and measured with {runs} {} of every lock and number of threads, interleaved. The machine: {}.{not}",
         if two { "one thread and on two" } else { "one thread" },
+        if runs == 1 { "run" } else { "runs" },
         text::printable(machine)
     )
 }
@@ -284,6 +299,35 @@ mod tests {
     struct Command {
         #[command(flatten)]
         args: Args,
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_has_an_exit_code_of_its_own() {
+        let words = ["validate", "--", "./no-such-program", "{threads}"];
+        let error = run(&Command::try_parse_from(words).unwrap().args).unwrap_err();
+        assert!(error.is::<launch::program::NotStarted>(), "{error:#}");
+    }
+
+    #[test]
+    fn what_was_measured_is_said_in_whole_sentences() {
+        let one = Validated {
+            program: "a".into(),
+            command: "a".into(),
+            failed: None,
+            site: String::new(),
+            held: None,
+            notes: Vec::new(),
+            noise: Vec::new(),
+            machine: "this computer, not calibrated: every cost is assumed".into(),
+            runs: 5,
+        };
+        assert_eq!(
+            preface(&[one], false),
+            "Each program was profiled on one thread, and measured with 5 runs of every lock and number of threads, interleaved. The \
+             machine: this computer, not calibrated: every cost is assumed."
+        );
+        assert_eq!(preface(&[], false), "Nothing was measured.");
+        assert_eq!([1, 2].map(in_words), ["1 program", "2 programs"]);
     }
 
     #[test]

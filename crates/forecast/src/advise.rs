@@ -12,7 +12,7 @@ mod reasons;
 mod suspects;
 
 pub use answer::{Advice, COLUMNS, Checked, Finding, FoundBy, Row};
-pub use measured::{Case, Measured, forget};
+pub use measured::{AtATime, Case, Measured, forget};
 pub use suspects::{Suspect, suspects};
 
 use crate::folder::profile_command;
@@ -33,6 +33,7 @@ use session::noise::{Noise, Watch};
 use session::progress::{Progress, Work};
 use session::usage::UsageError;
 use session::{ensure_usage, host, interrupt};
+use simulator::Hardware;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -150,10 +151,13 @@ impl Asked {
         Ok((trial, Swapped::read(&tally).any()))
     }
 
-    /// Fails before any run where the program's locks can be neither recorded nor replaced. What is not found says so when it is run.
+    /// Fails before any run where the program's locks can be neither recorded nor replaced, or the target cannot be simulated. What is not found says so when it is run.
     fn check_program(&self) -> anyhow::Result<()> {
         let words = self.words_for(self.threads[0]);
         let (name, arguments) = words.split_first().context("no program was given after `--`")?;
+        if let Err(error) = Hardware::new(&self.target) {
+            return Err(UsageError::new(format!("nothing can be forecast for --target: {error}")).into());
+        }
         match Launch::new(self.library, name, arguments).check() {
             Err(error) if !error.is::<NotStarted>() => {
                 let message = format!("its locks can be neither recorded nor replaced: {error:#}");
@@ -201,7 +205,7 @@ impl Asked {
             "nothing of it can be recorded: {}",
             trial.output.lines().last().unwrap_or("it leaves no profile")
         );
-        Ok(Some(Recorded { table: profiled::open(&file)?, trial }))
+        Ok(Some(Recorded { table: profiled::open(&file)??, trial }))
     }
 
     /// Fails if the program did.
@@ -289,6 +293,7 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
         program: ProgramFile::of(asked),
         counted: asked.work_in_words(),
         cores,
+        at_a_time: if takes_threads(&asked.command) { None } else { at_a_time(&all[0].table) },
         threads,
         per_thread,
         stretch: stretch(asked, &alone[0], &all[0]),
@@ -353,6 +358,13 @@ fn threads_run(asked: &Asked, recorded: &[Recorded]) -> anyhow::Result<Vec<u32>>
     let [from, to] = [*asked_for, ran].map(|threads| profile_file(&asked.folder, threads));
     std::fs::rename(&from, &to).with_context(|| format!("cannot rename {}", from.display()))?;
     Ok(vec![ran])
+}
+
+/// The threads that took a lock, where fewer ran or waited for one at a time: the number that ran is no number of threads then.
+fn at_a_time(table: &LockTable) -> Option<AtATime> {
+    let took = profiled::by_cost(table).iter().map(|row| row.threads).max()?;
+    let threads = u32::try_from(took).ok().filter(|&took| took > subject::threads_of(&table.header))?;
+    Some(AtATime { threads, ran: table.header.concurrency })
 }
 
 /// Whether each thread has work of its own: then more threads take the program's locks more often, and not in less time.
@@ -605,7 +617,7 @@ fn profiled_suspects(asked: &Asked, table: &LockTable) -> Vec<Suspect> {
 
 /// The tables of a folder's profiles, by number of threads.
 fn tables(folder: &Path, threads: &[u32]) -> anyhow::Result<Vec<(u32, LockTable)>> {
-    let open = |(threads, file): (u32, PathBuf)| Ok((threads, profiled::open(&file)?));
+    let open = |(threads, file): (u32, PathBuf)| Ok((threads, profiled::open(&file)??));
     profiles(folder, threads).into_iter().map(open).collect()
 }
 
@@ -636,6 +648,7 @@ mod tests {
             counted: "wall time".into(),
             cores,
             threads: vec![1, 2],
+            at_a_time: None,
             per_thread: false,
             stretch: None,
             suspects: vec![Suspect {
@@ -649,6 +662,10 @@ mod tests {
             cut_short: false,
             time_limit_s: 60.0,
         }
+    }
+
+    fn target(name: &str) -> (String, u32) {
+        (name.to_owned(), 64)
     }
 
     fn swap(lock: &str) -> Option<(&str, &str)> {
@@ -671,7 +688,7 @@ mod tests {
     }
 
     /// A lock that halves two threads' work, one that does not, and one under which the program hangs.
-    fn advice() -> Advice {
+    pub(super) fn advice() -> Advice {
         let mut cases = vec![
             case(None, 1, &about(100.0)),
             case(None, 2, &about(23.0)),
@@ -683,7 +700,7 @@ mod tests {
             case(swap("rw-queued"), 2, &[]),
         ];
         cases[7].failure = Some("timed out in the warm-up".into());
-        let mut advice = Advice::measured("epyc-9654x2".into(), measured(cases, 2));
+        let mut advice = Advice::measured(target("epyc-9654x2"), measured(cases, 2));
         let forecast = |values: [f64; 3]| {
             let points = [4, 16, 64].into_iter().zip(values);
             points.map(|(cores, value)| Point { cores, value, low: 0.8 * value, high: 1.2 * value }).collect()
@@ -809,7 +826,7 @@ mod tests {
             case(swap("rw"), 1, &about(100.0)),
             case(swap("rw"), 2, &about(120.5)),
         ];
-        let advice = Advice::measured("typical".into(), measured(cases, 2));
+        let advice = Advice::measured(target("typical"), measured(cases, 2));
         let said = advice.terminal(Screen::FILE);
         assert!(
             !said.contains("Do:") && said.contains("`rw` does no more in its place than chance"),
@@ -820,7 +837,7 @@ mod tests {
             suspects: Vec::new(),
             ..measured(vec![case(None, 1, &about(1.0)), case(None, 2, &about(1.0))], 2)
         };
-        let said = Advice::measured("typical".into(), quiet).terminal(Screen::FILE);
+        let said = Advice::measured(target("typical"), quiet).terminal(Screen::FILE);
         assert!(said.starts_with("No lock holds ./server back."), "{said}");
     }
 
@@ -835,7 +852,7 @@ mod tests {
         for case in &mut cases[2..] {
             case.failure = Some("timed out in the warm-up".into());
         }
-        let said = Advice::measured("typical".into(), measured(cases, 2)).terminal(Screen::FILE);
+        let said = Advice::measured(target("typical"), measured(cases, 2)).terminal(Screen::FILE);
         assert!(!said.contains("no other lock in its place helps"), "{said}");
         assert!(said.contains("No other lock could be tried in its place."), "{said}");
     }
@@ -850,7 +867,7 @@ mod tests {
                 case(swap("rw"), 2, &about(131.0)),
             ]
         };
-        let advice = |cases| Advice::measured("typical".into(), measured(cases, 2));
+        let advice = |cases| Advice::measured(target("typical"), measured(cases, 2));
         let mut crashes = cases();
         crashes[2].failure = Some("killed by signal 11 in round 3".into());
         let crashes = advice(crashes);
@@ -912,7 +929,7 @@ mod tests {
             ]
         };
         let said = |own: &[f64], other: &[f64]| {
-            let advice = Advice::measured("typical".into(), measured(cases(own, other), 2));
+            let advice = Advice::measured(target("typical"), measured(cases(own, other), 2));
             advice.terminal(Screen::FILE).replace('\n', " ")
         };
         let undecided = said(&[20.0, 21.0], &[30.0, 33.0]);
@@ -921,7 +938,7 @@ mod tests {
         let mut two = measured(cases(&[20.0, 21.0], &[30.0, 33.0]), 2);
         two.cases.push(case(swap("adaptive"), 2, &[30.0, 33.0]));
         assert!(two.is_any_undecided());
-        let two = Advice::measured("typical".into(), two).terminal(Screen::FILE).replace('\n', " ");
+        let two = Advice::measured(target("typical"), two).terminal(Screen::FILE).replace('\n', " ");
         assert!(
             two.contains("whether adaptive, rw help:") || two.contains("whether rw, adaptive help:"),
             "{two}"
@@ -945,7 +962,7 @@ mod tests {
         );
         let journal = Suspect { name: "JOURNAL".into(), kind: ObjectKind::Mutex, source: None, waited: 0.1 };
         measured.suspects.push(journal);
-        let said = Advice::measured("typical".into(), measured).terminal(Screen::FILE);
+        let said = Advice::measured(target("typical"), measured).terminal(Screen::FILE);
         assert!(said.starts_with("JOURNAL (mutex) holds ./server back."), "{said}");
         assert!(said.contains("contend run --only JOURNAL=futex"), "{said}");
     }
@@ -954,7 +971,7 @@ mod tests {
     fn threads_that_share_cores_are_not_counted_as_cores() {
         let mut measured = measured(vec![case(None, 4, &about(100.0))], 2);
         measured.threads = vec![4];
-        let said = Advice::measured("typical".into(), measured).terminal(Screen::FILE);
+        let said = Advice::measured(target("typical"), measured).terminal(Screen::FILE);
         assert!(said.contains("1.00 is the program as it is on 4 threads."), "{said}");
     }
 
@@ -976,7 +993,7 @@ mod tests {
             case(swap("rw"), 1, &about(100.0)),
             case(swap("rw"), 2, &about(198.0)),
         ];
-        let mut advice = Advice::measured("opteron-8x6".into(), measured(cases, 2));
+        let mut advice = Advice::measured(target("opteron-8x6"), measured(cases, 2));
         advice.findings[0].suspect.waited = 0.0;
         advice.findings[0].rows[1].gain_there = Some(report::Spread { low: 5.0, median: 20.0, high: 40.0 });
         advice.findings[0].rows[1].forecast = vec![Point::exact(48, 40.0)];
@@ -1040,7 +1057,7 @@ mod tests {
         assert_eq!(has_own_work(1.0, 0.3, 2.0), None, "and does less in it");
     }
 
-    fn asked(command: &[&str], folder: &Path) -> Asked {
+    pub(super) fn asked(command: &[&str], folder: &Path) -> Asked {
         Asked {
             library: Library(&[]),
             contend: PathBuf::new(),
@@ -1084,6 +1101,26 @@ mod tests {
     }
 
     #[test]
+    fn a_target_that_cannot_be_simulated_is_refused_before_any_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().join("runs");
+        let mut asked =
+            asked(&["sh", "-c", &format!("echo x >> {}", runs.display()), THREADS], folder.path());
+        asked.target.topology.cores_per_die = 2_048;
+        let said = refused(&asked);
+        assert!(said.contains("--target") && said.contains("2048 cores"), "{said}");
+        assert!(!runs.exists());
+    }
+
+    #[test]
+    fn threads_of_which_fewer_ran_at_a_time_are_told_from_those_that_ran() {
+        let mut table = voids::tests::table_beside_left_out(0.0);
+        assert_eq!(at_a_time(&table), None, "its two threads ran together");
+        table.header.concurrency = 1.2;
+        assert_eq!(at_a_time(&table), Some(AtATime { threads: 2, ran: 1.2 }));
+    }
+
+    #[test]
     fn a_static_program_is_refused_before_any_run() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
@@ -1119,7 +1156,7 @@ mod tests {
             let cases = vec![case(None, 1, &about(100.0)), case(None, 2, &about(own))];
             let mut measured = measured(cases, 2);
             measured.suspects[0].waited = 0.0;
-            let mut advice = Advice::measured("epyc-9654x2".into(), measured);
+            let mut advice = Advice::measured(target("epyc-9654x2"), measured);
             advice.left_out = left_out(8e8);
             advice
         };
@@ -1152,7 +1189,7 @@ mod tests {
         let table = voids::tests::table_beside_left_out(0.0);
         let of = |own: f64| {
             let cases = vec![case(None, 1, &about(100.0)), case(None, 2, &about(own))];
-            Advice::measured("typical".into(), measured(cases, 2))
+            Advice::measured(target("typical"), measured(cases, 2))
         };
         assert!(of(40.0).is_loss_unexplained(&table) && !of(196.0).is_loss_unexplained(&table));
         let mut waited = table;

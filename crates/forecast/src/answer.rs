@@ -14,8 +14,8 @@ use profile::LockTable;
 use report::text;
 use serde::Serialize;
 use session::ensure_usage;
-use session::progress::{Progress, Unwatched};
-use simulator::{MAX_CORES, MAX_DIES};
+use session::progress::Progress;
+use simulator::{MAX_CORES, MAX_DIES, MAX_THREADS};
 use std::path::PathBuf;
 use topology::carried::{self, TYPICAL};
 use topology::machine_file::Topology;
@@ -59,6 +59,9 @@ pub struct Forecast {
     /// The threads that [`explained_by_locks`](Self::explained_by_locks) is of.
     #[serde(skip)]
     pub(crate) explained_at: Option<u32>,
+    /// Threads at a time of each profile that is a point of it, with the threads that it had, where these are others.
+    #[serde(skip)]
+    pub(crate) profiled: Vec<(u32, u64)>,
 }
 
 /// The program with one lock.
@@ -137,7 +140,10 @@ impl Row {
 ///
 /// Files that cannot be read or are no profiles; a lock that is not there; a machine that cannot be simulated.
 pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<Result<Forecast, Void>> {
-    let tables = subject::open(&question.profiles)?;
+    let tables = match subject::open(&question.profiles)? {
+        Ok(tables) => tables,
+        Err(void) => return Ok(Err(void)),
+    };
     let profiled_on = profiled_on(question, &tables);
     let transfer_ns = profiled_on.costs().transfer_ns(2);
     let besides = Besides { cores_used: None, stretch: question.stretch };
@@ -146,18 +152,20 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
             Ok(subject) => subject,
             Err(void) => return Ok(Err(void)),
         };
-    let measured =
+    let mut measured =
         if question.measured.is_empty() { subject.shown.clone() } else { question.measured.clone() };
+    let too_many = not_simulated(&mut measured);
     let (machine, threads) = target(question, &measured);
     let plan = Plan::of(&threads, question.seed);
     let stage = Stage::new(&subject.blueprint, &machine, &profiled_on, &plan)?;
     let simulated =
         simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, progress)?;
-    let here = where_measured(question, &profiled_on, &subject, &measured, &machine, &simulated)?;
+    let here = where_measured(question, &profiled_on, &subject, &measured, &machine, &simulated, progress)?;
     let one_thread = Anchor::one_thread(&measured, &here.runs[0]);
     let frame = Frame {
         cores: machine.topology.cores(),
         measured_cores: profiled_on.topology.cores(),
+        from: question.from,
         most: most_by_locks(&subject),
         widths: LEARNT,
         calibration: CALIBRATED,
@@ -172,6 +180,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     let mut notes = subject.notes.clone();
     notes.extend(simulated.doubts.iter().filter(|doubt| !subject.notes.contains(doubt)).cloned());
     notes.extend(unstable(&simulated));
+    notes.extend(too_many);
     let mut case = case(&subject, &machine, &plan);
     case.cores.clone_from(&plan.threads);
     let ran = Ran { blueprint: &subject.blueprint, stage: &stage, rows: &rows };
@@ -202,7 +211,32 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         sliders: Some(sliders),
         one_thread,
         explained_at: explained.map(|(threads, _)| threads),
+        profiled: if question.measured.is_empty() { at_a_time(&tables, &measured) } else { Vec::new() },
     }))
+}
+
+/// The measured points that are profiles of more threads than ran or waited for a lock at a time, but for a main thread that waits for the
+/// others: each with its number of threads.
+fn at_a_time(tables: &[LockTable], measured: &[MeasuredPoint]) -> Vec<(u32, u64)> {
+    let numbers = tables.iter().map(|table| (subject::threads_of(&table.header), table.header.threads));
+    let is_told = |&(ran, threads): &(u32, u64)| {
+        threads > u64::from(ran) + 1 && measured.iter().any(|point| point.threads == ran)
+    };
+    let mut told: Vec<_> = numbers.filter(is_told).collect();
+    told.sort_unstable();
+    told.dedup();
+    told
+}
+
+/// Takes out what was measured on more threads than a simulation runs; what to say of it.
+fn not_simulated(measured: &mut Vec<MeasuredPoint>) -> Option<String> {
+    let most = measured.iter().map(|point| point.threads).max()?;
+    measured.retain(|point| point.threads as usize <= MAX_THREADS);
+    (most as usize > MAX_THREADS).then(|| {
+        format!(
+            "what was measured on {most} threads at a time is left out: a simulation runs {MAX_THREADS} at most"
+        )
+    })
 }
 
 /// Each lock that was measured is a row.
@@ -300,6 +334,7 @@ fn where_measured(
     measured: &[MeasuredPoint],
     machine: &MachineFile,
     simulated: &Simulated,
+    progress: &dyn Progress,
 ) -> anyhow::Result<Simulated> {
     let threads: Vec<u32> =
         measured.iter().map(|point| point.threads).filter(|&threads| threads > 1).collect();
@@ -308,7 +343,7 @@ fn where_measured(
     }
     let plan = Plan { ends: false, ..Plan::of(&threads, question.seed) };
     let stage = Stage::new(&subject.blueprint, profiled_on, profiled_on, &plan)?;
-    simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, &Unwatched)
+    simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, progress)
 }
 
 /// The most throughput that critical sections which exclude each other leave, relative to one thread.
@@ -325,11 +360,14 @@ pub(crate) fn most_by_locks(subject: &Subject) -> f64 {
 }
 
 /// What all rows of a forecast have in common.
+#[derive(Clone, Copy)]
 pub(crate) struct Frame {
     /// Of the target.
     pub(crate) cores: u32,
     /// Of the machine that was measured on.
     pub(crate) measured_cores: u32,
+    /// Verdicts tell of so many threads and more.
+    pub(crate) from: u32,
     /// The most that the locks allow.
     pub(crate) most: f64,
     pub(crate) widths: Widths,
@@ -355,9 +393,16 @@ impl Frame {
             let own = anchor(run.name.as_deref(), one);
             let lock = run.name.as_deref();
             let by = if own.is_empty() { baseline.of_another(here_of(lock)) } else { own.clone() };
-            self.row(run, &by, &own)
+            self.allowing(measured, lock, one).row(run, &by, &own)
         });
         (rows.collect(), baseline)
+    }
+
+    /// The same with at least the throughput that was measured of the baseline and of this lock: more than what the profile says that the
+    /// locks allow shows that they allow more.
+    fn allowing(&self, measured: &[MeasuredPoint], lock: Option<&str>, one: f64) -> Self {
+        let of_both = measured.iter().filter(|point| point.lock.is_none() || point.lock.as_deref() == lock);
+        Self { most: of_both.map(|point| point.rate / one).fold(self.most, f64::max), ..*self }
     }
 
     /// Lock, threads and forecast of each point whose error can be learnt, with what decides about it.
@@ -370,9 +415,10 @@ impl Frame {
         let baseline = Anchor::new(measured, None, simulated.runs.first(), one, self.measured_cores);
         let of_run = |run: &Run| {
             let by = baseline.of_another(Some(run));
+            let frame = self.allowing(measured, run.name.as_deref(), one);
             let points = run.points.iter().filter_map(|&point| {
                 let shown = baseline.at(point.threads).filter(|_| run.name.is_none());
-                let drawn = self.drawn(run, point, &by, shown.as_ref());
+                let drawn = frame.drawn(run, point, &by, shown.as_ref());
                 Some((run.name.clone(), point.threads, drawn.point.value, drawn.known?))
             });
             points.collect::<Vec<_>>()
@@ -389,7 +435,9 @@ impl Frame {
         let threads: Vec<u32> = drawn.iter().map(|one| one.point.threads).collect();
         let curves = self.curves(&drawn);
         let anchored = by.holds();
-        let mut verdict = Verdict::of(&threads, &curves, |drawn| self.calibration.of(drawn, anchored));
+        let first = threads.iter().position(|&threads| threads >= self.from).unwrap_or(0);
+        let told: Vec<Vec<f64>> = curves.iter().map(|curve| curve[first..].to_vec()).collect();
+        let mut verdict = Verdict::of(&threads[first..], &told, |drawn| self.calibration.of(drawn, anchored));
         let shown: Vec<_> = drawn.iter().filter(|one| one.point.measured).collect();
         verdict.anchored = anchored;
         if shown.len() > 1 {
@@ -595,40 +643,19 @@ pub(crate) fn replacements(question: &Question) -> Vec<what_if::Alternative> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::Kind;
 
     /// A program whose 4 threads share two cores here, and have one each on the target.
     #[test]
     fn what_was_measured_on_shared_cores_does_not_stand_where_there_are_more() {
-        let point = |threads: u32, value: f64| SimulatedPoint {
-            threads,
-            value,
-            low: value,
-            high: value,
-            ends: [value; 2],
-        };
-        let simulated = |values: [f64; 3]| Simulated {
-            locks: Vec::new(),
-            runs: vec![Run {
-                name: None,
-                lock: "glibc-mutex".into(),
-                points: [1, 2, 4]
-                    .into_iter()
-                    .zip(values)
-                    .map(|(threads, value)| point(threads, value))
-                    .collect(),
-                limited_by: None,
-                waiting: Vec::new(),
-            }],
-            seed: 1,
-            seeds: 1,
-            doubts: Vec::new(),
-        };
+        let simulated = |[one, two, four]: [f64; 3]| program(&[(1, one), (2, two), (4, four)]);
         let measured: Vec<MeasuredPoint> = [(1, 1.0), (2, 1.9), (4, 0.6)]
             .map(|(threads, rate)| MeasuredPoint::of(None, curve::Point::exact(threads, rate)))
             .to_vec();
         let frame = |cores| Frame {
             cores,
             measured_cores: 2,
+            from: 1,
             most: f64::INFINITY,
             widths: LEARNT,
             calibration: CALIBRATED,
@@ -643,6 +670,67 @@ mod tests {
         assert!(rows[0].at(4).unwrap().measured && rows[0].verdict.measured);
     }
 
+    fn frame(most: f64) -> Frame {
+        Frame { cores: 64, measured_cores: 64, from: 1, most, widths: LEARNT, calibration: CALIBRATED }
+    }
+
+    /// The program as it is, with this throughput at these numbers of threads.
+    fn program(values: &[(u32, f64)]) -> Simulated {
+        let point = |&(threads, value): &(u32, f64)| SimulatedPoint {
+            threads,
+            value,
+            low: value,
+            high: value,
+            ends: [value; 2],
+        };
+        let run = Run {
+            name: None,
+            lock: "glibc-mutex".into(),
+            points: values.iter().map(point).collect(),
+            limited_by: None,
+            waiting: Vec::new(),
+        };
+        Simulated { locks: Vec::new(), runs: vec![run], seed: 1, seeds: 1, doubts: Vec::new() }
+    }
+
+    /// A profile says that its lock allows twice the work of one thread; four threads were seen to do 3.8 times as much.
+    #[test]
+    fn what_was_measured_is_not_cut_at_what_the_profile_says_that_locks_allow() {
+        let simulated = program(&[(1, 1.0), (4, 2.5), (8, 2.6)]);
+        let measured: Vec<MeasuredPoint> = [(1, 1.0), (4, 3.8)]
+            .map(|(threads, rate)| MeasuredPoint::of(None, curve::Point::exact(threads, rate)))
+            .to_vec();
+        let frame = frame(2.0);
+        let (rows, _) = frame.rows(&simulated, &simulated, &measured);
+        assert!(rows[0].verdict.kind != Kind::Collapses, "{:?}", rows[0].verdict);
+        assert!(rows[0].at(8).unwrap().high >= 3.8, "{:?}", rows[0].at(8));
+        let learnt = frame.forecasts(&simulated, &measured);
+        assert!(learnt.iter().any(|&(_, threads, value, _)| threads == 8 && value >= 3.8), "{learnt:?}");
+        // Nothing was measured that says otherwise.
+        let (rows, _) = frame.rows(&simulated, &simulated, &[]);
+        assert!(rows[0].at(8).unwrap().high <= 2.0, "{:?}", rows[0].at(8));
+    }
+
+    #[test]
+    fn a_verdict_tells_of_the_threads_that_it_is_asked_of() {
+        let simulated = program(&[(1, 1.0), (2, 0.4), (4, 0.4), (8, 0.4)]);
+        let verdict = |from| {
+            let frame = Frame { from, ..frame(f64::INFINITY) };
+            frame.rows(&simulated, &simulated, &[]).0[0].verdict
+        };
+        assert_eq!((verdict(1).kind, verdict(1).at.likely), (Kind::Collapses, 2));
+        assert!(verdict(4).collapses < 0.5 && verdict(4).at.low >= 4, "{:?}", verdict(4));
+    }
+
+    #[test]
+    fn what_was_measured_on_more_threads_than_are_simulated_is_left_out() {
+        let point = |threads| MeasuredPoint::of(None, curve::Point::exact(threads, 1.0));
+        let mut measured = vec![point(1), point(4_096), point(5_000)];
+        let note = not_simulated(&mut measured).expect("one is left out");
+        assert!(note.contains("5000 threads") && measured.len() == 2, "{note}");
+        assert_eq!(not_simulated(&mut measured), None);
+    }
+
     fn question(machine: &str) -> Question {
         Question {
             profiles: Vec::new(),
@@ -652,6 +740,7 @@ mod tests {
             profiled_on: carried::machine(machine),
             cores: vec![64],
             threads: Vec::new(),
+            from: 1,
             candidates: Vec::new(),
             site: None,
             seed: 1,
@@ -668,6 +757,19 @@ mod tests {
         assert_eq!(cores(TYPICAL, std::slice::from_ref(&table)), 2);
         assert_eq!(cores(TYPICAL, &[]), 64);
         assert_eq!(cores("altra-q80", &[table]), 80);
+    }
+
+    #[test]
+    fn profiles_of_more_threads_than_ran_at_a_time_are_told() {
+        let table = |threads: u64, concurrency: f64| {
+            let header = profile::TableHeader { threads, concurrency, ..profile::TableHeader::default() };
+            LockTable { header, rows: Vec::new(), striped: Vec::new(), kernel: None, program: None }
+        };
+        let measured = [1, 4, 13].map(|threads| MeasuredPoint::of(None, curve::Point::exact(threads, 1.0)));
+        // One thread, and four beside the main thread, are as many as were asked for.
+        let tables = [table(1, 1.0), table(5, 4.0), table(32, 13.2)];
+        assert_eq!(at_a_time(&tables, &measured), [(13, 32)]);
+        assert_eq!(at_a_time(&tables, &measured[..2]), []);
     }
 
     #[test]

@@ -45,7 +45,10 @@ impl ByChain {
         variant: Variant,
         measured: Option<&Series>,
     ) -> anyhow::Result<Result<Self, Void>> {
-        let tables = subject::open(&question.profiles)?;
+        let tables = match subject::open(&question.profiles)? {
+            Ok(tables) => tables,
+            Err(void) => return Ok(Err(void)),
+        };
         let target = Target {
             costs: question.machine.costs(),
             profiled_transfer_ns: question.profiled_on.costs().transfer_ns(2),

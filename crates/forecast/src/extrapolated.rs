@@ -3,8 +3,9 @@
 use crate::{own_series, read_text};
 use anyhow::{Context as _, bail, ensure};
 use curve::{Curve, Point, Provenance, Series, Unit};
-use model::extrapolate::{Extrapolation, extrapolate};
+use model::extrapolate::{ExtrapolateError, Extrapolation, extrapolate};
 use report::{Cell, Column, Screen, Spread, Table, text};
+use session::usage::UsageError;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -23,7 +24,7 @@ impl Extrapolated {
     ///
     /// # Errors
     ///
-    /// A curve without points, or with too few that are not 0; cores that are not ahead.
+    /// A curve without points, or with too few that are not 0; cores that are not ahead, which is an error of usage.
     pub fn new(measured: Curve, upto: Option<u32>) -> anyhow::Result<Self> {
         let last = measured.points().last().context("it has no points")?.cores;
         let upto = upto.unwrap_or_else(|| last.saturating_mul(4).min(model::MAX_CORES));
@@ -33,7 +34,10 @@ impl Extrapolated {
             (1..).map(step).take_while(|&cores| cores < upto).filter(|&cores| cores > last).collect();
         cores.push(upto);
         cores.dedup();
-        let answer = extrapolate(&measured, &cores)?;
+        let answer = extrapolate(&measured, &cores).map_err(|error| match error {
+            ExtrapolateError::NotAhead { .. } => UsageError::new(error.to_string()).into(),
+            error => anyhow::Error::new(error),
+        })?;
         Ok(Self { measured, answer })
     }
 
@@ -262,7 +266,9 @@ mod tests {
     #[test]
     fn cores_that_are_not_ahead_are_refused() {
         let curve = read_runs("c", "1,10\n8,40\n").unwrap();
-        let message = format!("{:#}", Extrapolated::new(curve, Some(8)).unwrap_err());
+        let error = Extrapolated::new(curve, Some(8)).unwrap_err();
+        let message = format!("{error:#}");
+        assert!(error.is::<UsageError>());
         assert!(message.contains("8 cores are not past the last measured point"), "{message}");
     }
 

@@ -45,6 +45,7 @@ use anyhow::{Context as _, ensure};
 use curve::Series;
 use curve::format::FormatError;
 use model::{Family, Variant, family_named, predict};
+use profile::format::MAGIC;
 use session::names;
 use std::fs::File;
 use std::io::Read as _;
@@ -148,13 +149,18 @@ fn read_text(path: &Path) -> anyhow::Result<String> {
 ///
 /// # Errors
 ///
-/// A file that is longer, that cannot be read, or that is no text.
+/// A file that is longer, that cannot be read, or that is no text, as a profile is.
 pub fn read_text_up_to(longest: u64, path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(longest + 1).read_to_string(&mut text));
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(longest + 1).read_to_end(&mut bytes));
     let length = read.with_context(|| format!("cannot read {}", path.display()))?;
+    ensure!(
+        !bytes.starts_with(&MAGIC),
+        "{} is a profile: `contend predict` forecasts from it",
+        path.display()
+    );
     ensure!(length as u64 <= longest, "{}: it is too long: over {} MiB", path.display(), longest >> 20);
-    Ok(text)
+    String::from_utf8(bytes).with_context(|| format!("cannot read {}: it is no text", path.display()))
 }
 
 /// Curves in a form of contend's, if the text looks like one.
@@ -196,6 +202,20 @@ mod tests {
             assert_eq!(alternatives(&[name.to_owned()]).unwrap()[0].family, Family::BackOffThenSleep);
             assert_eq!(family_named(name), Some(Family::BackOffThenSleep), "with the catalogue or without");
         }
+    }
+
+    #[test]
+    fn a_profile_in_the_place_of_text_is_said_to_be_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("p.contend");
+        std::fs::write(&file, MAGIC).unwrap();
+        let message = format!("{:#}", read_text(&file).unwrap_err());
+        assert!(
+            message.ends_with("p.contend is a profile: `contend predict` forecasts from it"),
+            "{message}"
+        );
+        std::fs::write(&file, [0xff]).unwrap();
+        assert!(format!("{:#}", read_text(&file).unwrap_err()).contains("it is no text"));
     }
 
     #[test]

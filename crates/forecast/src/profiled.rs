@@ -1,29 +1,30 @@
 //! What the model needs of a profile's rows.
 
+use crate::question::Void;
+use crate::void;
 use anyhow::Context as _;
 use model::{Family, Mean, Observed, Parameters};
-use profile::read::WhileHeld;
+use profile::read::{RuntimeWaits, WhileHeld};
 use profile::{LockKind, LockRow, LockTable, ObjectKind, Options, Profile, TableHeader, Times, Usage};
 use pthread::site::Site;
-use session::{ensure_usage, names};
+use session::names;
 use std::path::Path;
 use topology::Range;
 
-/// The lock table of a profile that a prediction may begin with.
+/// The lock table of a profile that a prediction may begin with; none of one that has waits alone.
 ///
 /// # Errors
 ///
-/// The file is no profile, or has waits alone.
-pub fn open(path: &Path) -> anyhow::Result<LockTable> {
+/// The file is no profile.
+pub fn open(path: &Path) -> anyhow::Result<Result<LockTable, Void>> {
+    if let Some(runtime) = RuntimeWaits::whose(path) {
+        return Ok(Err(void::of_runtime(runtime, path)));
+    }
     let table = Profile::open(path)?.table(&Options::default());
-    ensure_usage!(
-        table.header.attached.is_none(),
-        "{} has waits in futexes alone, as `contend attach` and `contend profile` of a static program record them, and neither critical \
-         sections nor the time outside of them, and a prediction needs both: link the program dynamically, and start it with \
-         `contend profile -o FILE -- CMD`",
-        path.display()
-    );
-    Ok(table)
+    Ok(match void::of_waits_alone(&table.header, path) {
+        Some(void) => Err(void),
+        None => Ok(table),
+    })
 }
 
 /// The rows that are one lock each, the one that costs most time first.
@@ -58,9 +59,14 @@ impl Group {
     /// locks that only one thread has touched are no other thread's, and stay by themselves.
     #[must_use]
     pub fn all(rows: &[&LockRow], header: &TableHeader) -> Vec<Self> {
+        Self::of_threads(rows, Self::are_apart(header))
+    }
+
+    /// Whether several threads ran at a time, so that a lock that only one has touched is no other's.
+    pub(crate) fn are_apart(header: &TableHeader) -> bool {
         /// Threads at a time; one that works beside one that mostly waits is less.
         const SEVERAL: f64 = 1.5;
-        Self::of_threads(rows, header.concurrency > SEVERAL)
+        header.concurrency > SEVERAL
     }
 
     fn of_threads(rows: &[&LockRow], several: bool) -> Vec<Self> {

@@ -47,6 +47,8 @@ pub struct Question {
     pub cores: Vec<u32>,
     /// Numbers of threads on the machine as it is, where they are asked for instead of cores: they may share cores.
     pub threads: Vec<u32>,
+    /// Verdicts tell of what becomes of throughput from so many threads on.
+    pub from: u32,
     /// The locks to put in place of the program's own.
     pub candidates: Vec<Alternative>,
     /// The lock in question; none for the one that costs most time.

@@ -148,7 +148,12 @@ impl Forecast {
 
     /// The sentences under the table.
     fn sentences(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+        let of_rows = self.profiled.iter().filter(|(ran, _)| self.threads.contains(ran));
+        let mut lines: Vec<String> = of_rows
+            .map(|(ran, threads)| {
+                format!("{ran} is the profile of {threads} threads, of which {ran} ran or waited for a lock at a time.")
+            })
+            .collect();
         if let (Some(share), Some(threads)) = (self.explained_by_locks, self.explained_at) {
             let is_measured =
                 self.rows.first().and_then(|row| row.at(threads)).is_some_and(|point| point.measured);
@@ -377,6 +382,7 @@ mod tests {
             sliders: None,
             one_thread: 1.0,
             explained_at: None,
+            profiled: vec![(16, 40), (13, 32)],
         };
         for screen in [Screen::FILE, Screen::wide(80)] {
             let shown = forecast.answer(screen);
@@ -386,5 +392,8 @@ mod tests {
         }
         let wide = forecast.answer(Screen::wide(200));
         assert_eq!(wide.lines().next().unwrap().split_whitespace().count(), 7, "{wide}");
+        // No row has 13.
+        let said = "16 is the profile of 40 threads, of which 16 ran or waited for a lock at a time.";
+        assert_eq!(forecast.sentences(), [said]);
     }
 }

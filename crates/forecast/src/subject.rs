@@ -5,7 +5,7 @@ use crate::profiled::{self, Group, observed};
 use crate::question::{MeasuredPoint, Void};
 use crate::simulated_program::Blueprint;
 use crate::void::{self, LeftOut};
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use compare::statistics;
 use model::{Observed, Parameters};
 use profile::{LockRow, LockTable, TableHeader};
@@ -58,9 +58,17 @@ pub(crate) fn threads_of(header: &TableHeader) -> u32 {
     (wanted.round() as u32).clamp(1, u32::try_from(header.threads.max(1)).unwrap_or(u32::MAX))
 }
 
-/// The tables of the profiles, each with its file.
-pub(crate) fn open(profiles: &[PathBuf]) -> anyhow::Result<Vec<LockTable>> {
-    profiles.iter().map(|path| profiled::open(path)).collect()
+/// The tables of the profiles; why there is none, where a forecast is made from none of its kind.
+pub(crate) fn open(profiles: &[PathBuf]) -> anyhow::Result<Result<Vec<LockTable>, Void>> {
+    ensure!(!profiles.is_empty(), "no profile was given");
+    let mut tables = Vec::new();
+    for path in profiles {
+        match profiled::open(path)? {
+            Ok(table) => tables.push(table),
+            Err(void) => return Ok(Err(void)),
+        }
+    }
+    Ok(Ok(tables))
 }
 
 impl Subject {
@@ -102,7 +110,7 @@ impl Subject {
             let groups = Group::all(&profiled::by_cost(one), &one.header);
             groups.into_iter().map(|group| group.row).find(|other| other.site == row.site)
         });
-        if let Some(void) = void::of_lock(&row, header) {
+        if let Some(void) = void::of_lock(&row, header).or_else(|| void::of_own_locks(&groups, header)) {
             return Ok(Err(void));
         }
         let mut lock = observed(&row, header.ran_together);

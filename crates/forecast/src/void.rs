@@ -1,9 +1,9 @@
 //! Profiles that no forecast is made from: what they hold is not what the program does.
 
-use crate::profiled;
+use crate::profiled::{self, Group};
 use crate::question::Void;
 use crate::subject::{Besides, Subject};
-use profile::read::Untouched;
+use profile::read::{Runtime, Untouched};
 use profile::{LockRow, LockTable, TableHeader};
 use report::text;
 use std::path::Path;
@@ -25,6 +25,32 @@ const LEAST_ACQUISITIONS: u64 = 100;
 
 fn void(reason: String, remedy: &str) -> Void {
     Void { reason, remedy: remedy.to_owned(), of_lock: false }
+}
+
+/// Why nothing is forecast from waits alone.
+pub(crate) fn of_waits_alone(header: &TableHeader, path: &Path) -> Option<Void> {
+    header.attached.is_some().then(|| {
+        void(
+            format!(
+                "{} has waits in futexes alone, as `contend attach` and `contend profile` of a static program record them, and neither \
+                 critical sections nor the time outside of them, and a prediction needs both",
+                path.display()
+            ),
+            "Link the program dynamically, and start it with `contend profile -o FILE -- CMD`",
+        )
+    })
+}
+
+/// The same of what a language's runtime recorded by itself.
+pub(crate) fn of_runtime(runtime: Runtime, path: &Path) -> Void {
+    let whose = match runtime {
+        Runtime::Go => "Go's own profile",
+        Runtime::Java => "a recording of Java's own",
+    };
+    void(
+        format!("{} is {whose}, which carries no forecast: it has waits alone", path.display()),
+        "See in `contend report` what was waited for",
+    )
 }
 
 /// Why nothing is forecast from this profile, if that is so.
@@ -249,6 +275,28 @@ pub(crate) fn of_outweighed(name: &str, other: &str) -> Void {
     Void { of_lock: true, ..void(reason, &remedy) }
 }
 
+/// Why nothing is forecast where each thread or process has a lock of its own in the place in question, the first of `groups`: its think
+/// time is that of one of them, and no other waits for it.
+pub(crate) fn of_own_locks(groups: &[Group], header: &TableHeader) -> Option<Void> {
+    let row = &groups[0].row;
+    let of_site = groups.iter().filter(|group| (&group.row.site, group.row.kind) == (&row.site, row.kind));
+    let (mut locks, mut are_own) = (0, Group::are_apart(header));
+    for group in of_site {
+        locks += 1;
+        are_own &= group.row.threads == 1;
+    }
+    (locks > 1 && are_own).then(|| Void {
+        of_lock: true,
+        ..void(
+            format!(
+                "each of its {locks} threads or processes has a lock of its own at {}, which no other takes",
+                text::printable(&row.site)
+            ),
+            "Profile threads of one process that share a lock",
+        )
+    })
+}
+
 /// A lock of which too little was seen.
 pub(crate) fn too_little(name: &str, reason: &str) -> Void {
     let reason = format!("{} was seen too little: {}", text::printable(name), text::printable(reason));
@@ -317,6 +365,39 @@ pub(crate) mod tests {
                     .into()
             )
         );
+    }
+
+    #[test]
+    fn waits_alone_are_no_profile_that_a_forecast_is_made_from() {
+        let attached =
+            TableHeader { attached: Some(profile::read::Attached::default()), ..TableHeader::default() };
+        let void = of_waits_alone(&attached, Path::new("a.contend")).expect("it has waits alone");
+        assert!(void.reason.starts_with("a.contend has waits in futexes alone"), "{void}");
+        assert_eq!(of_waits_alone(&TableHeader::default(), Path::new("a.contend")), None);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("go.pb.gz");
+        std::fs::write(&file, [0x1f, 0x8b, 8, 0]).unwrap();
+        let void = profiled::open(&file).unwrap().expect_err("it is Go's");
+        assert!(void.reason.contains("go.pb.gz is Go's own profile, which carries no forecast"), "{void}");
+    }
+
+    #[test]
+    fn locks_that_processes_have_of_their_own_are_no_lock_that_they_share() {
+        let mut table = table_beside_left_out(0.0);
+        table.header.untouched = Untouched::default();
+        let own = |pid| LockRow { pid, threads: 1, ..table.rows[0].clone() };
+        let forked = LockTable { rows: vec![own(1), own(2)], ..table.clone() };
+        let void = of_profile(&forked).expect("none waits for another's");
+        assert!(void.reason.contains("each of its 2 threads or processes has a lock of its own at cold"));
+        assert!(void.of_lock, "there may be a forecast of another lock");
+        // One that is shared is forecast, also where each of two processes has one.
+        assert_eq!(of_profile(&table), None);
+        let shared = |pid| LockRow { pid, ..table.rows[0].clone() };
+        assert_eq!(of_profile(&LockTable { rows: vec![shared(1), shared(2)], ..table.clone() }), None);
+        // Locks of one site that one thread goes round are its shards.
+        let mut one = LockTable { rows: vec![own(1), own(1)], ..table.clone() };
+        one.header.concurrency = 1.0;
+        assert_eq!(of_profile(&one), None);
     }
 
     #[test]

@@ -16,9 +16,9 @@
 //! | Amdahl | g + s (n - 1) | work that one core does at a time (1967) |
 //! | universal | g + s (n - 1) + k n (n - 1) | pairwise exchange (Gunther, the universal scalability law, 1993 and 2007) |
 //! | n log n | g + s (n - 1) + k n log₂ n | exchange by a tree, or with ever fewer others: between the two before |
-//! | slope | | throughput goes on as a power of n, with the exponent between the last two points |
+//! | slope | | throughput goes on as a power of n, with the exponent between the last two points, 1 at most |
 
-use curve::{Curve, Point, Provenance};
+use curve::{Curve, Point, Provenance, Unit};
 
 /// A law of throughput against cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,7 +31,7 @@ pub enum Law {
     Universal,
     /// Serial work, and exchange that grows as n log n.
     Logarithmic,
-    /// The exponent between the last two points goes on.
+    /// The exponent between the last two points goes on, but for what is more than as many times the work as cores.
     Slope,
 }
 
@@ -71,7 +71,7 @@ impl Law {
         if self == Self::Slope {
             let [.., before, last] = points else { unreachable!("two points at least are asked for") };
             let step = (f64::from(last.cores) / f64::from(before.cores)).ln();
-            let exponent = (last.value / before.value).ln() / step;
+            let exponent = ((last.value.ln() - before.value.ln()) / step).min(1.0);
             return Fitted { law: self, coefficients: [f64::from(last.cores), last.value, exponent] };
         }
         Fitted { law: self, coefficients: least_squares(self, points) }
@@ -111,13 +111,10 @@ fn least_squares(law: Law, points: &[Point]) -> [f64; MOST_TERMS] {
         .iter()
         .map(|point| point.value / f64::from(point.cores) / noise(point).max(LEAST_NOISE))
         .collect();
-    // The largest weight is made about 1, whatever the unit, by a power of two, which rounds nothing.
-    let largest = weights.iter().copied().fold(0.0, f64::max);
-    let scale = (-largest.log2().floor()).clamp(-1000.0, 1000.0).exp2();
     let rows: Vec<[f64; MOST_TERMS]> = points
         .iter()
         .zip(&weights)
-        .map(|(point, weight)| law.terms(f64::from(point.cores)).0.map(|term| term * (weight * scale)))
+        .map(|(point, weight)| law.terms(f64::from(point.cores)).0.map(|term| term * weight))
         .collect();
     let targets: Vec<f64> = points.iter().map(|point| 1.0 / noise(point).max(LEAST_NOISE)).collect();
     let mut best = ([0.0; MOST_TERMS], f64::INFINITY);
@@ -138,7 +135,7 @@ fn least_squares(law: Law, points: &[Point]) -> [f64; MOST_TERMS] {
             best = (solved, squares);
         }
     }
-    best.0.map(|coefficient| coefficient * scale)
+    best.0
 }
 
 /// The least-squares solution with the terms in `choice` alone; `None` where these points do not determine it.
@@ -181,7 +178,7 @@ fn solve(rows: &[[f64; MOST_TERMS]], targets: &[f64], choice: u32) -> Option<[f6
 
 /// Half of the range of a point's runs, as a logarithm of their ratio.
 fn noise(point: &Point) -> f64 {
-    if point.low > 0.0 { (point.high / point.low).ln() / 2.0 } else { MOST_NOISE }
+    if point.low > 0.0 { (point.high.ln() - point.low.ln()) / 2.0 } else { MOST_NOISE }
 }
 
 /// No point is trusted more than one of 5 % of noise, or runs that happen to agree would decide alone.
@@ -202,6 +199,17 @@ pub enum ExtrapolateError {
         upto: u32,
         /// Of the last point.
         last: u32,
+    },
+    /// It is no throughput.
+    #[error("it counts a share of a whole, which no law of throughput continues")]
+    Share,
+    /// What is said of it is more than the largest number, or less than the smallest.
+    #[error(
+        "throughput at {cores} cores is no number that can be written: give the curve in a larger or smaller unit"
+    )]
+    OutOfRange {
+        /// Where it is none.
+        cores: u32,
     },
     /// It has stopped altogether.
     #[error("throughput is 0 at {cores} cores: it has collapsed past {last}, and no law goes on from there")]
@@ -245,8 +253,12 @@ pub struct Extrapolation {
 ///
 /// # Errors
 ///
-/// Fewer than two points above zero; no throughput at more cores than the last of those; no cores past the last point.
+/// A share instead of a throughput; fewer than two points above zero; no throughput at more cores than the last of those; no cores past the
+/// last point; a throughput that no number holds.
 pub fn extrapolate(curve: &Curve, cores: &[u32]) -> Result<Extrapolation, ExtrapolateError> {
+    if curve.unit == Unit::Share {
+        return Err(ExtrapolateError::Share);
+    }
     let curve = curve.clone().of_all_cores();
     let points: Vec<Point> = curve.points().iter().copied().filter(|point| point.value > 0.0).collect();
     let [.., before, last] = points[..] else { return Err(ExtrapolateError::TooFew(points.len())) };
@@ -259,6 +271,14 @@ pub fn extrapolate(curve: &Curve, cores: &[u32]) -> Result<Extrapolation, Extrap
         return Err(ExtrapolateError::NotAhead { upto, last: last.cores });
     };
 
+    let unit = unit(&points);
+    let scaled = |point: &Point| Point {
+        value: point.value / unit,
+        low: point.low / unit,
+        high: point.high / unit,
+        ..*point
+    };
+    let points: Vec<Point> = points.iter().map(scaled).collect();
     let errors: Vec<Option<f64>> = Law::ALL.iter().map(|&law| last_point_error(law, &points)).collect();
     let fitted: Vec<Fitted> = Law::ALL.iter().map(|law| law.fit(&points)).collect();
     let weights: Vec<f64> =
@@ -283,17 +303,23 @@ pub fn extrapolate(curve: &Curve, cores: &[u32]) -> Result<Extrapolation, Extrap
         let doublings = (f64::from(cores) / f64::from(last.cores)).log2();
         let step = (f64::from(last.cores) / f64::from(before.cores)).log2();
         let (down, up) = band(apart, doublings, missed.abs() * doublings / step, points.len());
-        Point { cores, value: mean.exp(), low: (mean - down).exp(), high: (mean + up).exp() }
+        let [value, low, high] = [mean, mean - down, mean + up].map(|ln: f64| ln.exp() * unit);
+        // A product that is 0, or no number, is told by what is not so of it.
+        let is_written = value > 0.0 && high.is_finite();
+        if is_written {
+            Ok(Point { cores, value, low, high })
+        } else {
+            Err(ExtrapolateError::OutOfRange { cores })
+        }
     });
+    let predicted: Vec<Point> = predicted.collect::<Result<_, _>>()?;
     // No law goes through a point of 0, but it was measured.
     let all: Vec<Point> = curve.points().iter().copied().chain(predicted).collect();
     let mut answer = Curve::new(curve.label.clone(), curve.unit, Provenance::Predicted)
         .lock(curve.lock.clone())
         .workload(curve.workload.clone())
         .machine(curve.machine);
-    if let Ok(with_points) =
-        answer.clone().with_points(all.iter().copied().filter(|point| point.high.is_finite()))
-    {
+    if let Ok(with_points) = answer.clone().with_points(all) {
         answer = with_points;
     }
     let mut laws: Vec<Judged> = Law::ALL
@@ -303,11 +329,18 @@ pub fn extrapolate(curve: &Curve, cores: &[u32]) -> Result<Extrapolation, Extrap
             law,
             last_point_error: errors[i],
             weight: weights[i] / total,
-            value: fitted[i].ln_at(farthest).exp(),
+            value: fitted[i].ln_at(farthest).exp() * unit,
         })
         .collect();
     laws.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     Ok(Extrapolation { curve: answer, laws, last_measured: last.cores })
+}
+
+/// The unit in which the throughput of one core is at most between 1 and 2, whatever it was measured in: a power of two, which rounds
+/// nothing.
+fn unit(points: &[Point]) -> f64 {
+    let of_core = points.iter().map(|point| point.value / f64::from(point.cores));
+    of_core.fold(0.0, f64::max).log2().floor().exp2()
 }
 
 /// The last point predicted from those before it: ln(predicted / measured).
@@ -402,6 +435,33 @@ mod tests {
     }
 
     #[test]
+    fn what_no_number_holds_is_an_error() {
+        let said = |points: &[(u32, f64)], at: u32| extrapolate(&curve(points), &[at]);
+        let large = said(&[(1, 1e308), (2, 1.7e308), (4, 1.5e308)], 8);
+        assert!(large.is_ok_and(|large| large.curve.at(8).is_some_and(|point| point.value > 1e307)));
+        let too_large = said(&[(1, 1e308), (2, 1.7e308)], 64);
+        assert_eq!(too_large, Err(ExtrapolateError::OutOfRange { cores: 64 }));
+        let small = said(&[(1, 1e-320), (2, 1.7e-320), (4, 1.5e-320)], 8);
+        assert!(small.is_ok_and(|small| small.curve.at(8).is_some_and(|point| point.value > 1e-321)));
+        let too_small = said(&[(1, 1e-320), (2, 5e-324)], 64);
+        assert_eq!(too_small, Err(ExtrapolateError::OutOfRange { cores: 64 }));
+    }
+
+    #[test]
+    fn throughput_grows_no_faster_than_cores_do() {
+        // The second point is from somewhere else: a power of 68 would go on to 5e14.
+        let said = extrapolate(&curve(&[(1000, 1.0), (1024, 5.0)]), &[4096]).unwrap();
+        assert!(said.curve.at(4096).is_some_and(|point| point.value <= 20.0), "{said:?}");
+    }
+
+    #[test]
+    fn a_share_is_no_throughput() {
+        let points = [(1, 0.5), (2, 0.4)].map(|(cores, value)| Point::exact(cores, value));
+        let share = Curve::new("c", Unit::Share, Provenance::Measured).with_points(points).unwrap();
+        assert_eq!(extrapolate(&share, &[4]), Err(ExtrapolateError::Share));
+    }
+
+    #[test]
     fn the_unit_changes_nothing() {
         let said = |unit: f64| {
             let points = [(1, 1.1), (2, 2.0), (4, 3.3), (8, 4.1)].map(|(cores, value)| (cores, value * unit));
@@ -410,7 +470,7 @@ mod tests {
         let same = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-9;
         let plain = said(1.0);
         assert!(plain.curve.collapse_cores().is_some());
-        for unit in [1e-200, 1e-9, 1e-8, 1e9, 1e200] {
+        for unit in [1e-300, 1e-200, 1e-9, 1e-8, 1e9, 1e200, 1e300] {
             let scaled = said(unit);
             assert_eq!(scaled.curve.collapse_cores(), plain.curve.collapse_cores(), "{unit}");
             for (a, b) in scaled.curve.points().iter().zip(plain.curve.points()) {

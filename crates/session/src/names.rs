@@ -69,7 +69,8 @@ fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a 
     };
     let mut near: Vec<_> = known.into_iter().map(|known| (likeness(known), known)).collect();
     near.retain(|(likeness, _)| *likeness >= NEAR);
-    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    // Of names that are as near, one that has other words besides comes later.
+    near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.len().cmp(&b.1.len())).then(a.1.cmp(b.1)));
     near.dedup_by_key(|(_, known)| *known);
     near.into_iter().take(OFFERED).map(|(_, known)| known).collect()
 }
@@ -127,6 +128,7 @@ mod tests {
     fn near_names_are_offered_and_far_ones_are_not() {
         let locks = ["ticket", "ticket4", "mcs", "clh", "ttas", "tas", "rw-queued"];
         assert_eq!(nearest("tiket", locks)[0], "ticket");
+        assert_eq!(nearest("tiket", ["elided-lazy:ticket", "elided:ticket", "ticket"])[0], "ticket");
         assert_eq!(nearest("MCS", locks), ["mcs"]);
         assert_eq!(nearest("mcss", locks), ["mcs"]);
         assert_eq!(nearest("msc", locks), ["mcs"]);

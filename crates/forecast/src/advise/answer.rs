@@ -1,9 +1,9 @@
 //! What is said: one lock, one table, one thing to do.
 
-use super::measured::{Measured, profile_file};
+use super::measured::{AtATime, Measured, profile_file};
 use super::outlook::{self, Outlook};
 use super::suspects::{Suspect, waited_share};
-use super::{Asked, profiled_suspects, reasons, tables, threads_in_words, void};
+use super::{Asked, profiled_suspects, reasons, tables, void};
 use crate::Void;
 use crate::profiled::by_cost;
 use crate::void::{self as voids, LeftOut};
@@ -129,6 +129,8 @@ pub struct Advice {
     pub measured: Measured,
     /// The machine that is asked about.
     pub target: String,
+    /// How many cores it has.
+    pub target_cores: u32,
     /// The locks that were looked at, the one that costs most first.
     pub findings: Vec<Finding>,
     /// A lock that will cost most on this machine, where what a folder keeps was measured for another: no lock was tried in its place.
@@ -152,7 +154,8 @@ impl Advice {
     ///
     /// Profiles that cannot be read.
     pub fn new(asked: &Asked, measured: Measured, progress: &dyn Progress) -> anyhow::Result<Self> {
-        let mut advice = Self::measured(asked.target.name.clone(), measured);
+        let target = (asked.target.name.clone(), asked.target.topology.cores());
+        let mut advice = Self::measured(target, measured);
         let tables = tables(&asked.folder, &advice.measured.threads)?;
         advice.void = void(&tables);
         if advice.void.is_some() {
@@ -168,7 +171,7 @@ impl Advice {
         advice.left_out = table.and_then(|table| LeftOut::of(table, advice.is_loss_unexplained(table)));
         advice.no_forecast = table.and_then(|table| advice.what_holds_back_besides(table));
         if let (Some(first), None) = (advice.findings.first_mut(), &advice.no_forecast) {
-            advice.no_forecast = first.forecast(asked, &advice.measured, progress)?;
+            advice.no_forecast = first.forecast(asked, &advice.measured, progress);
             let by_forecast = table.and_then(|table| LeftOut::of(table, true));
             advice.left_out = by_forecast.filter(|left| advice.no_forecast.as_ref() == Some(&left.void()));
         }
@@ -227,7 +230,7 @@ impl Advice {
     }
 
     /// What the rounds found, without the target.
-    pub(super) fn measured(target: String, measured: Measured) -> Self {
+    pub(super) fn measured((target, target_cores): (String, u32), measured: Measured) -> Self {
         let mut findings: Vec<_> =
             measured.suspects.iter().map(|suspect| Finding::measured(suspect, &measured)).collect();
         // What can be done comes first.
@@ -236,6 +239,7 @@ impl Advice {
         Self {
             void: None,
             target,
+            target_cores,
             findings,
             untried: None,
             besides: None,
@@ -369,7 +373,7 @@ impl Advice {
                 "{}, which {which} neither recorded nor replaced: {they} may hold {program} back on {}, though nothing does on {}.",
                 left.objects,
                 self.target,
-                threads_in_words(self.measured.most())
+                self.measured.most_in_words()
             )
         };
         let of_locks = match self.findings.first() {
@@ -388,7 +392,6 @@ impl Advice {
 
     /// The same of the recorded locks.
     fn heading_of_locks(&self, slowed: bool) -> String {
-        let most = self.measured.most();
         let program = self.program();
         let a_lock = if self.other_locks.is_some() { "pthread lock" } else { "lock" };
         let Some(finding) = self.findings.first() else {
@@ -401,7 +404,7 @@ impl Advice {
             } else {
                 format!(
                     "Nothing holds {program} back on {}, and probably no {a_lock} will on {}.",
-                    threads_in_words(most),
+                    self.measured.most_in_words(),
                     self.target
                 )
             };
@@ -432,10 +435,11 @@ impl Advice {
 
 impl Row {
     /// What it gains, in words: on the threads that were measured, if it does better there, and on the target.
-    fn gains(&self, most: u32) -> Vec<String> {
+    fn gains(&self, measured: &Measured) -> Vec<String> {
+        let most = measured.most();
         let here = self.gain.filter(|_| self.is_better()).map(|gain| {
             let times = forecast_value(gain.median);
-            format!("{times} times the work on {} ({}, measured)", threads_in_words(most), range(gain))
+            format!("{times} times the work on {} ({}, measured)", measured.most_in_words(), range(gain))
         });
         let last = self.forecast.last().map(|point| point.cores).filter(|&cores| cores > most);
         let there = self.gain_there.filter(|gain| self.is_better() || gain.low > 1.0).zip(last).map(
@@ -504,24 +508,24 @@ impl Finding {
     }
 
     /// Adds what the target makes of it, and what would have been predicted without a measurement. Tells why there is no forecast, if so.
-    fn forecast(
-        &mut self,
-        asked: &Asked,
-        measured: &Measured,
-        progress: &dyn Progress,
-    ) -> anyhow::Result<Option<Void>> {
-        match outlook::forecast(asked, measured, self, progress)? {
+    fn forecast(&mut self, asked: &Asked, measured: &Measured, progress: &dyn Progress) -> Option<Void> {
+        // What was measured stands without it.
+        let forecast = outlook::forecast(asked, measured, self, progress).unwrap_or_else(|error| {
+            let remedy = "What was measured is said all the same".to_owned();
+            Err(Void { reason: format!("{error:#}"), remedy, of_lock: false })
+        });
+        match forecast {
             Ok(outlooks) => {
                 for Outlook { lock, points, unstable, verdict, gain } in outlooks {
                     let Some(row) = self.rows.iter_mut().find(|row| row.lock == lock) else { continue };
                     (row.forecast, row.unstable, row.verdict, row.gain_there) =
-                        (points, unstable, Some(verdict), gain);
+                        (points, unstable, verdict, gain);
                 }
-                self.checked = outlook::checked(asked, measured, self, progress)?;
+                self.checked = outlook::checked(asked, measured, self, progress).unwrap_or_default();
                 self.sort_by_target();
-                Ok(None)
+                None
             }
-            Err(void) => Ok(Some(void)),
+            Err(void) => Some(void),
         }
     }
 
@@ -627,6 +631,10 @@ impl Finding {
         if !columns.is_empty() {
             let measured = advice.measured.threads.last().copied().unwrap_or(1);
             beside(&mut line, &format!("past {measured}: forecast on {}", advice.target), width);
+        } else if shown.iter().any(|row| row.failure.is_none() && row.verdict.is_some()) {
+            let cores = if advice.target_cores == 1 { "core" } else { "cores" };
+            let target = text::printable(&advice.target);
+            beside(&mut line, &format!("verdicts: {} {cores} of {target}", advice.target_cores), width);
         }
         table += &line;
         for row in shown {
@@ -652,7 +660,12 @@ impl Finding {
             table += &line;
         }
         let first = advice.measured.threads[0];
-        if first > 1 {
+        if let Some(AtATime { threads, ran }) = advice.measured.at_a_time {
+            let _ = write!(
+                table,
+                "\n1.00 is the program as it is, whose {threads} threads ran {ran:.1} at a time."
+            );
+        } else if first > 1 {
             let _ = write!(table, "\n1.00 is the program as it is on {first} threads.");
         }
         if rows_are_unstable {
@@ -666,7 +679,7 @@ impl Finding {
         let lock = row.name();
         let most = advice.measured.most();
         let mut said = format!("Do: put `{lock}` in its place: ");
-        said += &row.gains(most).join(", ");
+        said += &row.gains(&advice.measured).join(", ");
         said += ".\n";
         let command = self.trial_command(lock, &advice.measured, most);
         if self.found_by == Some(FoundBy::ToRecord) {
@@ -705,7 +718,7 @@ impl Finding {
     /// Another lock's gain.
     fn in_a_line(&self, measured: &Measured) -> Option<String> {
         let row = self.best()?;
-        let gain = row.gains(measured.most()).into_iter().next()?;
+        let gain = row.gains(measured).into_iter().next()?;
         Some(format!("`{}` in the place of {}: {gain}.", row.name(), self.suspect.in_words()))
     }
 }
@@ -785,6 +798,42 @@ mod tests {
         assert_eq!(of(vec![1, 2, 4], 4), [1, 2, 4]);
         let many = of((1..=12).collect(), 3);
         assert!(many.len() <= 8 && many[0] == 1 && many.contains(&3) && many.contains(&12), "{many:?}");
+    }
+
+    #[test]
+    fn a_forecast_that_errs_leaves_what_was_measured() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut asked = super::super::tests::asked(&["./server", "--threads", "{threads}"], folder.path());
+        asked.target.topology.cores_per_die = 2_048;
+        let mut advice = super::super::tests::advice();
+        let void = advice.findings[0].forecast(&asked, &advice.measured, &session::progress::Unwatched);
+        advice.no_forecast = void;
+        let said = advice.terminal(Screen::FILE).replace('\n', " ");
+        assert!(said.contains("Do: put `adaptive`"), "{said}");
+        assert!(said.contains("No forecast for epyc-9654x2: no profile was given."), "{said}");
+    }
+
+    #[test]
+    fn verdicts_on_a_machine_without_columns_of_its_own_name_it() {
+        let mut advice = super::super::tests::advice();
+        (advice.target, advice.target_cores) = ("two-cores".into(), 2);
+        let said = |advice: &Advice| advice.terminal(Screen::FILE);
+        assert!(!said(&advice).contains("verdicts:"), "its columns name it");
+        for row in &mut advice.findings[0].rows {
+            row.forecast.clear();
+        }
+        let heads = said(&advice);
+        let heads = heads.lines().find(|line| line.starts_with("threads")).unwrap_or_default();
+        assert!(heads.ends_with("verdicts: 2 cores of two-cores"), "{heads}");
+    }
+
+    #[test]
+    fn threads_that_seldom_ran_together_are_said_to_be_several() {
+        let mut advice = super::super::tests::advice();
+        advice.measured.at_a_time = Some(AtATime { threads: 2, ran: 1.2 });
+        let said = advice.terminal(Screen::FILE).replace('\n', " ");
+        assert!(said.contains("1.00 is the program as it is, whose 2 threads ran 1.2 at a time."), "{said}");
+        assert!(said.contains("times the work on its 2 threads ("), "{said}");
     }
 
     #[test]

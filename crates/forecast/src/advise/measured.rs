@@ -100,6 +100,16 @@ impl ProgramFile {
     }
 }
 
+/// Threads that took turns for a part of their time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AtATime {
+    /// How many there are.
+    pub threads: u32,
+    /// How many of them ran or waited for a lock at a time.
+    pub ran: f64,
+}
+
 /// All that was measured, of which answers for any target are made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,6 +125,9 @@ pub struct Measured {
     pub cores: u32,
     /// Numbers of threads, ascending.
     pub threads: Vec<u32>,
+    /// Where the command takes no number of threads: those that took its locks, if fewer of them ran at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_a_time: Option<AtATime>,
     /// Each thread has work of its own, however many there are.
     pub per_thread: bool,
     /// How many times as long it took on the fewest threads while it was recorded.
@@ -141,6 +154,14 @@ impl Measured {
     /// The program and its arguments for so many threads.
     pub(super) fn words(&self, threads: u32) -> Vec<String> {
         self.command.iter().map(|word| word.replace(compare::gate::THREADS, &threads.to_string())).collect()
+    }
+
+    /// The most threads that have a core each, in words.
+    pub(super) fn most_in_words(&self) -> String {
+        match self.at_a_time {
+            Some(AtATime { threads, .. }) => format!("its {threads} threads"),
+            None => super::threads_in_words(self.most()),
+        }
     }
 
     /// The work of a run, in any unit, by its number of threads.

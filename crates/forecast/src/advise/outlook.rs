@@ -17,7 +17,8 @@ pub(super) struct Outlook {
     pub(super) points: Vec<Point>,
     /// Numbers of threads at which the seeds disagree.
     pub(super) unstable: Vec<u32>,
-    pub(super) verdict: String,
+    /// What becomes of it there, from the fewest measured threads on; none where the target has no more cores than these.
+    pub(super) verdict: Option<String>,
     /// How many times the work of the program as it is on the most threads.
     pub(super) gain: Option<Spread>,
 }
@@ -29,7 +30,7 @@ pub(super) fn forecast(
     finding: &Finding,
     progress: &dyn Progress,
 ) -> anyhow::Result<Result<Vec<Outlook>, Void>> {
-    let (target, most) = (&asked.target, measured.most());
+    let (target, most, first) = (&asked.target, measured.most(), measured.threads[0]);
     let cores = powers_of_two(target.topology.cores());
     let tried = finding.rows.iter().filter(|row| row.failure.is_none());
     let locks: Vec<String> = tried.filter_map(|row| row.lock.clone()).collect();
@@ -46,6 +47,7 @@ pub(super) fn forecast(
         profiled_on: asked.here.clone(),
         cores,
         threads: Vec::new(),
+        from: first,
         candidates: candidates(&locks)?,
         site: Some(finding.suspect.name.clone()),
         seed: 1,
@@ -66,7 +68,7 @@ pub(super) fn forecast(
         lock: row.lock.clone(),
         points: row.points.iter().filter(|point| !point.measured).map(|known| point(known, one)).collect(),
         unstable: row.points.iter().filter(|point| point.unstable).map(|point| point.threads).collect(),
-        verdict: row.verdict.to_string(),
+        verdict: row.points.last().filter(|last| last.threads > first).map(|_| row.verdict.to_string()),
         gain: own.zip(last(row)).filter(|_| row.lock.is_some()).map(|(own, instead)| {
             let Range { low, likely, high } = instead.over(own);
             Spread { low, median: likely, high }
@@ -107,6 +109,7 @@ pub(super) fn checked(
         profiled_on: asked.here.clone(),
         cores: powers_of_two(most),
         threads: Vec::new(),
+        from: 1,
         candidates: candidates(&locks)?,
         site: Some(finding.suspect.name.clone()),
         seed: 1,

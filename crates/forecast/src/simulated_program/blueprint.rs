@@ -134,7 +134,8 @@ impl Blueprint {
             }
             let found = Hot::beside(group, row, ran_together, profiled_transfer_ns);
             let Some((mut hot, taken_ns)) = found else { continue };
-            if other.threads < row.threads.min(2) {
+            // Another process's lock is taken by none of these threads.
+            if other.pid != row.pid || other.threads < row.threads.min(2) {
                 continue;
             }
             let within = other.within.as_ref().filter(|within| within.site == row.site);

@@ -139,6 +139,10 @@ fn locks_for_which_only_the_sections_leave_time_are_taken_within_them() {
         assert_eq!(blueprint.locks.len(), locks, "{section_ns} ns");
         assert!(blueprint.locks.iter().all(|hot| hot.nested.is_none()), "{section_ns} ns");
     }
+    let elsewhere = LockRow { pid: 2, ..other(0.5 * parameters.same_ns.likely) };
+    let groups = [&one, &elsewhere].map(Group::of_one);
+    let blueprint = Blueprint::new(&groups, true, Some(&one), &parameters, transfer);
+    assert_eq!(blueprint.locks.len(), 1, "another process's lock is none of its");
     let short = Parameters { think_ns: topology::Range::exact(10.0), ..parameters.clone() };
     let inside = other(0.5 * parameters.same_ns.likely);
     let blueprint = Blueprint::new(&[&one, &inside].map(Group::of_one), true, Some(&one), &short, transfer);

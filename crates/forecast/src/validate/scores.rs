@@ -147,7 +147,7 @@ pub struct Scores {
 
 impl Held {
     fn frame(&self, (widths, calibration): (Widths, Calibration)) -> Frame {
-        Frame { cores: self.cores, measured_cores: self.cores, most: self.most, widths, calibration }
+        Frame { cores: self.cores, measured_cores: self.cores, from: 1, most: self.most, widths, calibration }
     }
 
     fn known(&self, from: From) -> Vec<MeasuredPoint> {
@@ -337,16 +337,29 @@ pub fn read_cases(file: &Path) -> anyhow::Result<Vec<Held>> {
     parse_cases(&text).with_context(|| file.display().to_string())
 }
 
+/// Fails for figures that none of a simulation or a measurement are.
+fn ensure_sensible(row: &CaseRow) -> anyhow::Result<()> {
+    let known = [row.simulated, row.simulated_low, row.simulated_high, row.pessimistic, row.optimistic];
+    let figures = known.into_iter().chain(row.measured).chain(row.measured_low).chain(row.measured_high);
+    for figure in figures {
+        ensure!(figure.is_finite() && figure > 0.0, "{figure} of {} is no throughput", row.program);
+    }
+    ensure!(
+        row.cores > 0 && row.threads > 0,
+        "{} has a row without cores or threads, which are counted from 1",
+        row.program
+    );
+    // Locks of which no section is held limit nothing.
+    ensure!(row.most > 0.0, "`most` of {} is {}, which is no throughput", row.program, row.most);
+    Ok(())
+}
+
 pub(crate) fn parse_cases(text: &str) -> anyhow::Result<Vec<Held>> {
     let mut all: Vec<Held> = Vec::new();
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     for row in reader.deserialize() {
         let row: CaseRow = row?;
-        let known = [row.simulated, row.simulated_low, row.simulated_high, row.pessimistic, row.optimistic];
-        let figures = known.into_iter().chain(row.measured).chain(row.measured_low).chain(row.measured_high);
-        for figure in figures {
-            ensure!(figure.is_finite() && figure > 0.0, "{figure} of {} is no throughput", row.program);
-        }
+        ensure_sensible(&row)?;
         let place = all.iter().position(|held| held.program == row.program).unwrap_or_else(|| {
             let simulated =
                 Simulated { locks: Vec::new(), runs: Vec::new(), seed: 0, seeds: 1, doubts: Vec::new() };
@@ -357,11 +370,23 @@ pub(crate) fn parse_cases(text: &str) -> anyhow::Result<Vec<Held>> {
         let held = &mut all[place];
         let name = (!row.lock.is_empty()).then(|| row.lock.clone());
         let runs = &mut held.simulated.runs;
+        ensure!(
+            !runs.is_empty() || name.is_none(),
+            "the first row of {} is of a lock: those of the program as it is, whose `lock` is empty, come first",
+            row.program
+        );
         let at = runs.iter().position(|run| run.name == name).unwrap_or_else(|| {
             let (name, lock) = (name.clone(), row.code.clone());
             runs.push(Run { name, lock, points: Vec::new(), limited_by: None, waiting: Vec::new() });
             runs.len() - 1
         });
+        ensure!(
+            runs[at].at(row.threads).is_none(),
+            "{} has two rows of {} at {} threads",
+            row.program,
+            if row.lock.is_empty() { "the program as it is" } else { &row.lock },
+            row.threads
+        );
         runs[at].points.push(SimulatedPoint {
             threads: row.threads,
             value: row.simulated,
@@ -373,6 +398,9 @@ pub(crate) fn parse_cases(text: &str) -> anyhow::Result<Vec<Held>> {
             let (low, high) = (row.measured_low.unwrap_or(rate), row.measured_high.unwrap_or(rate));
             held.measured.push(MeasuredPoint { lock: name, threads: row.threads, rate, low, high });
         }
+    }
+    for run in all.iter_mut().flat_map(|held| &mut held.simulated.runs) {
+        run.points.sort_by_key(|point| point.threads);
     }
     let columns = reader.headers()?.iter().collect::<Vec<_>>().join(",");
     ensure!(
@@ -503,6 +531,30 @@ mod tests {
         assert_eq!(format!("{:?}", again[0]), format!("{:?}", all[0]));
         let wrong = MEASURED.replacen(",0.28,", ",-0.28,", 1);
         assert!(format!("{:#}", parse_cases(&wrong).unwrap_err()).contains("no throughput"));
+    }
+
+    #[test]
+    fn a_table_that_makes_no_sense_is_refused() {
+        let head = "program,cores,most,lock,code,threads,simulated,simulated_low,simulated_high,pessimistic,optimistic,\
+                    measured,measured_low,measured_high\n";
+        let row = |start: &str, threads: u32| format!("{start},futex,{threads},1,1,1,1,1,1,1,1\n");
+        let read = |rows: &[String]| {
+            parse_cases(&(head.to_owned() + &rows.concat())).map_err(|error| format!("{error:#}"))
+        };
+        let good = read(&[row("a,2,3.5,", 2), row("a,2,3.5,", 1), row("a,2,3.5,mcs", 1)]).unwrap();
+        let threads: Vec<u32> = good[0].simulated.runs[0].points.iter().map(|point| point.threads).collect();
+        assert_eq!(threads, [1, 2], "by threads, however they stand");
+        assert!(read(&[row("a,2,inf,", 1)]).is_ok(), "nothing limits it");
+        for (rows, cause) in [
+            (vec![row("a,0,3.5,", 1)], "counted from 1"),
+            (vec![row("a,2,3.5,", 0)], "counted from 1"),
+            (vec![row("a,2,0,", 1)], "`most` of a is 0"),
+            (vec![row("a,2,NaN,", 1)], "`most` of a is NaN"),
+            (vec![row("a,2,3.5,mcs", 1), row("a,2,3.5,", 1)], "come first"),
+            (vec![row("a,2,3.5,", 1), row("a,2,3.5,", 1)], "two rows of the program as it is at 1 threads"),
+        ] {
+            assert!(read(&rows).is_err_and(|error| error.contains(cause)), "{rows:?}");
+        }
     }
 
     #[test]

@@ -46,9 +46,6 @@ pub struct Hardware {
     pub broadcasts: bool,
     /// A die's cache answers what its cores have among them, without asking the home.
     pub resolves_locally: bool,
-    /// The home takes a line's next request only when it knows that the last requester has its answer; otherwise when
-    /// it has been answered itself.
-    pub holds_until_completion: bool,
     /// A load or store that the core's own cache answers.
     pub hit: Time,
     /// An atomic read-modify-write that the core's own cache answers.
@@ -69,8 +66,6 @@ pub struct Hardware {
     pub refused_try: Time,
     /// A line from memory, at its node.
     pub memory: Time,
-    /// How long one message takes a link between sockets; zero: links never are the limit.
-    pub link_occupancy: Time,
     /// One way between two dies.
     pub die_to_die: Vec<Vec<Time>>,
     /// One way between a die and a memory node.
@@ -154,7 +149,6 @@ impl Hardware {
             protocol: coherence.protocol,
             broadcasts: coherence.probes == Probes::Broadcast,
             resolves_locally: coherence.resolves_locally,
-            holds_until_completion: coherence.holds_until_completion,
             // Each takes time, or a thread would go on for ever at one instant.
             hit: costs.time(&coherence.hit).unwrap_or_else(|| costs.cycles(HIT_CYCLES)).max(1),
             atomic: costs.time(&coherence.atomic).unwrap_or_else(|| costs.cycles(ATOMIC_CYCLES)).max(1),
@@ -166,7 +160,6 @@ impl Hardware {
             home_occupancy: costs.time(&coherence.home_occupancy).unwrap_or(DEFAULT_HOME_OCCUPANCY),
             refused_try,
             memory: costs.time(&coherence.memory).unwrap_or(DEFAULT_MEMORY),
-            link_occupancy: costs.time(&coherence.link_occupancy).unwrap_or(0),
             die_to_die,
             die_to_node,
             hops,
@@ -280,29 +273,22 @@ impl Costs<'_> {
         self.time(&self.file.transfer.same_l3).unwrap_or_else(|| self.local_transfer())
     }
 
-    /// How often a line that goes to and fro between two cores passes the way between them each time. A core that waits
-    /// has asked for it before it comes, so it is the line's own way, and that of the news to the home where the home waits
-    /// for it.
-    fn passes(&self) -> Time {
-        if self.coherence.holds_until_completion { 2 } else { 1 }
-    }
-
-    /// One way from a die to its socket's centre; there are two of them between dies.
+    /// One way from a die to its socket's centre; there are two of them between dies. A line that goes to and fro between
+    /// two cores passes the way between them once each time: a core that waits has asked for it before it comes.
     fn die_hop(&self) -> Time {
         if self.file.topology.dies_per_socket == 1 {
             return 0;
         }
         let Transfer { same_socket, cross_socket, .. } = &self.file.transfer;
         let between = self.time(same_socket).or_else(|| self.time(cross_socket)).unwrap_or(0);
-        let ways = between.saturating_sub(self.published_transfer());
-        self.time(&self.coherence.die_hop).unwrap_or(ways / (2 * self.passes()))
+        between.saturating_sub(self.published_transfer()) / 2
     }
 
     /// One way between two sockets.
     fn link_hop(&self) -> Time {
         let across = self.time(&self.file.transfer.cross_socket).unwrap_or(0);
-        let within = self.published_transfer() + 2 * self.passes() * self.die_hop();
-        self.time(&self.coherence.link_hop).unwrap_or(across.saturating_sub(within) / self.passes())
+        let within = self.published_transfer() + 2 * self.die_hop();
+        self.time(&self.coherence.link_hop).unwrap_or(across.saturating_sub(within))
     }
 
     fn transactions(&self) -> Option<TransactionalMemory> {

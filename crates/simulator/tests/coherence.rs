@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{M, TWO_SOCKETS, hardware, hardware_with};
+use common::{M, TWO_SOCKETS, hardware_with};
 use contend_simulator::report::LineCounts;
 use contend_simulator::{Hardware, PS_PER_NS, Simulation};
 use machine::random::Random;
-use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Run, Word};
+use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
 use std::sync::atomic::AtomicU64;
 
 type U64 = <M as Machine>::U64;
@@ -117,53 +117,6 @@ fn a_broadcast_waits_for_the_farthest_die() {
         Simulation::new(&machine).run(body).unwrap().0.elapsed_ns
     };
     assert!(elapsed("broadcast") > elapsed("exact"), "{} {}", elapsed("broadcast"), elapsed("exact"));
-}
-
-/// Each of these cores loads lines that no cache has, all at home on node 0.
-fn streams(hardware: &Hardware, cores: &[u32], lines: usize) -> Run {
-    let body = || {
-        let words = (0..cores.len() * lines)
-            .map(|_| Placed::<_, M>::new(U64::ZERO, Home::Node(0)))
-            .collect::<Vec<_>>();
-        let plan = Plan::on(cores);
-        M::run(&plan, &|thread| {
-            for word in &words[thread * lines..][..lines] {
-                word.load(Relaxed);
-            }
-        })
-    };
-    Simulation::new(hardware).run(body).unwrap().0
-}
-
-#[test]
-fn a_link_takes_one_message_at_a_time() {
-    let with_links = |ns: u64, acknowledged: bool| {
-        let link = format!("link_occupancy = {{ value = {ns}, unit = \"ns\", source = \"assumed\" }}");
-        let coherence = format!("protocol = \"MESI\"\nholds_until_completion = {acknowledged}\n{link}");
-        hardware_with("protocol = \"MESI\"", &coherence)
-    };
-    let (far, near) = ([4, 5, 6, 7], [0, 1, 2, 3]);
-    let free = streams(&hardware(), &far, 50).elapsed_ns;
-    // 4 x 50 requests over one link; the answers go over the one in the other direction, beside them. Where the home
-    // waits until the answer has come, it is told so over the first.
-    for (ns, acknowledged) in [(300, false), (600, false), (300, true)] {
-        let taken = streams(&with_links(ns, acknowledged), &far, 50).elapsed_ns;
-        let messages = if acknowledged { 400 } else { 200 };
-        let expected = (messages - 4) * ns..messages * ns + 2_000;
-        assert!(
-            expected.contains(&taken),
-            "{ns} ns, {acknowledged}: {taken}, not {expected:?}; without {free}"
-        );
-    }
-    // A link that is seldom taken is not waited for, and none lies between a core and its own node.
-    assert_eq!(
-        streams(&with_links(20, false), &[4], 50).elapsed_ns,
-        streams(&hardware(), &[4], 50).elapsed_ns
-    );
-    assert_eq!(
-        streams(&with_links(600, true), &near, 50).elapsed_ns,
-        streams(&hardware(), &near, 50).elapsed_ns
-    );
 }
 
 fn refusing(try_ns: u64) -> Hardware {

@@ -8,6 +8,8 @@ use contend_simulator::{Hardware, PS_PER_NS, Simulation};
 use machine::random::Random;
 use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
 use std::sync::atomic::AtomicU64;
+use topology::machine_file::Protocol;
+use workloads::catalogue;
 
 type U64 = <M as Machine>::U64;
 
@@ -181,12 +183,32 @@ fn refused_requests_take_the_home_of_other_lines_too() {
     assert_eq!(reader_ends(20, 1), reader_ends(0, 1));
 }
 
+/// Machines that a test makes by chance.
+const FUZZED: u64 = 300;
+
+/// One socket of `dies` dies with `cores` cores each, whose dies are this far from its centre.
+fn one_socket(dies: u32, cores: u32, die_hop: u64) -> Hardware {
+    let topology = format!("sockets = 1\n    dies_per_socket = {dies}\n    cores_per_die = {cores}");
+    let mut hardware = hardware_with("sockets = 2\n    cores_per_die = 4", &topology);
+    for (one, to) in hardware.die_to_die.iter_mut().enumerate() {
+        to.iter_mut().enumerate().filter(|(other, _)| *other != one).for_each(|(_, way)| *way = 2 * die_hop);
+    }
+    hardware.die_to_node.iter_mut().for_each(|to| to.fill(die_hop));
+    hardware
+}
+
 /// A core that watches a line sees the last value, however others of its die and of another one come for the line meanwhile: all wait
 /// for the last of those that draw a number, and no core writes afterwards.
 #[test]
 fn nobody_keeps_a_copy_past_the_last_write() {
+    let two_sockets = Hardware::new(&topology::carried::machine("xeon-e5-2680v4x2")).unwrap();
+    for hardware in [two_sockets, one_socket(2, 4, 0)] {
+        keeps_no_copy_past_the_last_write(&hardware);
+    }
+}
+
+fn keeps_no_copy_past_the_last_write(hardware: &Hardware) {
     const ROUNDS: u64 = 20;
-    let hardware = Hardware::new(&topology::carried::machine("xeon-e5-2680v4x2")).unwrap();
     for seed in 1..=200 {
         let body = || {
             let line = Placed::<[U64; 2], M>::new([U64::ZERO, U64::ZERO], Home::Node(0));
@@ -205,8 +227,49 @@ fn nobody_keeps_a_copy_past_the_last_write() {
                 }
             });
         };
-        let ran = Simulation::new(&hardware).seed(seed).run(body);
+        let ran = Simulation::new(hardware).seed(seed).run(body);
         let stopped = ran.err().map(|stopped| stopped.to_string()).unwrap_or_default();
-        assert!(stopped.is_empty(), "seed {seed}: {stopped}");
+        assert!(stopped.is_empty(), "{}, seed {seed}: {stopped}", hardware.name);
+    }
+}
+
+/// The same with locks, on machines whose dies are nearer to each other than an atomic takes: a line is in another die while a core
+/// may still use it that has not heard.
+#[test]
+fn no_lock_deadlocks_where_dies_are_near_each_other() {
+    let mempop = catalogue::find("mempop").unwrap();
+    for seed in 1..=FUZZED {
+        let mut random = Random::new(seed);
+        let mut up_to = |most: u64| random.next() % (most + 1);
+        let (dies, cores) = (2 + up_to(2) as u32, 1 + up_to(3) as u32);
+        let atomic = 1 + up_to(20_000);
+        let die_hop = if up_to(2) == 0 { 0 } else { up_to(atomic) };
+        let protocols = [Protocol::Mesi, Protocol::Msi, Protocol::Moesi];
+        let hardware = Hardware {
+            atomic,
+            protocol: protocols[up_to(2) as usize],
+            local_transfer: 1 + up_to(100_000),
+            local_read: 1 + up_to(50_000),
+            serial_read: 1 + up_to(10_000),
+            invalidate: 1 + up_to(100_000),
+            home_occupancy: up_to(5_000),
+            memory: 1 + up_to(100_000),
+            ..one_socket(dies, cores, die_hop)
+        };
+        for lock in ["ticket", "mcs", "futex"] {
+            let load = workloads::Load {
+                threads: (dies * cores) as usize,
+                duration_ns: 10_000,
+                seed,
+                section_cycles: Some(1),
+                think_cycles: Some(1 + up_to(50)),
+                ..workloads::Load::default()
+            };
+            let ran = Simulation::new(&hardware)
+                .seed(seed)
+                .run(|| catalogue::run::<M>(mempop, lock, &load).unwrap());
+            let stopped = ran.err().map(|stopped| stopped.to_string()).unwrap_or_default();
+            assert!(stopped.is_empty(), "{lock}, seed {seed}: {stopped}\n{hardware:?}");
+        }
     }
 }

@@ -114,7 +114,7 @@ impl Hardware {
     ///
     /// # Errors
     ///
-    /// More cores or dies than a simulation takes; numbers that do not fit together.
+    /// More cores or dies than a simulation takes, or longer times; numbers that do not fit together.
     pub fn new(file: &MachineFile) -> Result<Self, HardwareError> {
         let topology = &file.topology;
         let fail = |wrong: String| HardwareError { machine: file.name.clone(), wrong };
@@ -129,15 +129,8 @@ impl Hardware {
         let costs = Costs { file, coherence: &coherence };
         let cycles_per_ns = file.frequency.as_ref().map_or(DEFAULT_GHZ, |frequency| frequency.value);
         let hops = costs.hops().map_err(fail)?;
+        costs.check_times().map_err(fail)?;
         let (die_to_die, die_to_node) = costs.latencies(&hops);
-        let refused_try = costs.time(&coherence.refused_try).unwrap_or(0);
-        if refused_try > MOST_FOR_A_TRY {
-            return Err(fail(format!(
-                "coherence.refused_try is {} ns; a try takes at most {} ns",
-                refused_try / PS_PER_NS,
-                MOST_FOR_A_TRY / PS_PER_NS
-            )));
-        }
         let local_transfer = costs.local_transfer();
         let local_read = costs.time(&coherence.local_read).unwrap_or(local_transfer / 2);
         Ok(Self {
@@ -158,7 +151,7 @@ impl Hardware {
             serial_read: costs.time(&coherence.serial_read).unwrap_or(local_transfer / 10),
             invalidate: costs.time(&coherence.invalidate).unwrap_or(local_transfer),
             home_occupancy: costs.time(&coherence.home_occupancy).unwrap_or(DEFAULT_HOME_OCCUPANCY),
-            refused_try,
+            refused_try: costs.time(&coherence.refused_try).unwrap_or(0),
             memory: costs.time(&coherence.memory).unwrap_or(DEFAULT_MEMORY),
             die_to_die,
             die_to_node,
@@ -216,8 +209,12 @@ const HIT_CYCLES: u64 = 3;
 const ATOMIC_CYCLES: u64 = 20;
 const PAUSE_CYCLES: u64 = 10;
 const DEFAULT_HOME_OCCUPANCY: Time = 2 * PS_PER_NS;
-/// As many tries as there are pairs of cores follow each other at most: their sum has to be a time.
-const MOST_FOR_A_TRY: Time = 1_000_000 * PS_PER_NS;
+/// The most that caches, homes and links take for one access: a waiter may poll a line for as long as it is on its way.
+const MOST_OF_A_LINE: Time = 1_000_000 * PS_PER_NS;
+/// The most of everything else: ten million of these are still a [`Time`].
+const MOST: Time = 1_000_000_000 * PS_PER_NS;
+/// What does not belong to an access in the coherence section.
+const OF_THE_KERNEL: [&str; 5] = ["time_slice", "tick", "context_switch", "system_call", "wake_call"];
 const DEFAULT_MEMORY: Time = 70 * PS_PER_NS;
 // Linux since 6.6: 0.7 ms for each doubling of eight cores, and a clock of 250 Hz.
 const DEFAULT_TIME_SLICE: Time = 2_800_000 * PS_PER_NS;
@@ -251,6 +248,19 @@ impl Costs<'_> {
 
     fn time(&self, figure: &Option<Figure>) -> Option<Time> {
         figure.as_ref().map(|figure| self.figure(figure))
+    }
+
+    /// Whether no time of the file is longer than a simulation takes.
+    fn check_times(&self) -> Result<(), String> {
+        for (section, name, figure) in self.file.times() {
+            let is_of_a_line = matches!(section, "transfer" | "coherence") && !OF_THE_KERNEL.contains(&name);
+            let (time, most) = (self.figure(figure), if is_of_a_line { MOST_OF_A_LINE } else { MOST });
+            if time > most {
+                let (ns, most_ns) = (time / PS_PER_NS, most / PS_PER_NS);
+                return Err(format!("{section}.{name} is {ns} ns; it takes at most {most_ns} ns"));
+            }
+        }
+        Ok(())
     }
 
     fn cycles(&self, cycles: u64) -> Time {

@@ -2,12 +2,13 @@
 
 mod common;
 
-use common::{M, TWO_SOCKETS, hardware_with};
+use common::{M, hardware_with};
 use contend_simulator::report::LineCounts;
 use contend_simulator::{Hardware, PS_PER_NS, Simulation};
 use machine::random::Random;
 use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Word};
 use std::sync::atomic::AtomicU64;
+use topology::MachineFile;
 use topology::machine_file::Protocol;
 use workloads::catalogue;
 
@@ -126,12 +127,65 @@ fn refusing(try_ns: u64) -> Hardware {
     Hardware { refused_try: try_ns * PS_PER_NS, ..hardware }
 }
 
+/// The times of a machine file that is simulated, by section.
+const TIMES: [(&str, &[&str]); 4] = [
+    ("transfer", &["smt_sibling", "same_l3", "same_socket", "cross_socket"]),
+    ("handover", &["wake", "back_off_delay"]),
+    (
+        "coherence",
+        &[
+            "hit", "atomic", "pause", "local_transfer", "local_read", "serial_read", "invalidate",
+            "home_occupancy", "refused_try", "memory", "link_hop", "controller_hop", "time_slice", "tick",
+            "context_switch", "system_call", "wake_call",
+        ],
+    ),
+    ("transactions", &["begin", "commit", "abort", "interrupts"]),
+];
+
+/// Such times would add up to more than a simulation can count, and waiters would poll for ever what is on its way.
 #[test]
-fn a_try_that_takes_longer_than_a_millisecond_is_refused() {
-    let figure = "refused_try = { value = 1e12, unit = \"ns\", source = \"assumed\" }";
-    let text = TWO_SOCKETS.replace("protocol = \"MESI\"", &format!("protocol = \"MESI\"\n{figure}"));
-    let error = Hardware::new(&topology::MachineFile::parse(&text).unwrap()).unwrap_err().to_string();
-    assert!(error.contains("coherence.refused_try") && error.contains("at most 1000000 ns"), "{error}");
+fn a_time_that_no_machine_takes_is_refused_by_its_name() {
+    let figure =
+        |value: &str, unit: &str| format!("{{ value = {value}, unit = \"{unit}\", source = \"assumed\" }}");
+    let simulated = |longest: (&str, &str), value: &str, unit: &str| {
+        let mut text = String::from("name = \"two\"\ndescription = \"2 x 2 x 4 cores\"\n");
+        text += &format!("frequency = {}\n", figure("0.01", "GHz"));
+        text += "[topology]\nsockets = 2\ndies_per_socket = 2\ncores_per_die = 4\nsource = \"assumed\"\n";
+        for (section, names) in TIMES {
+            text += &match section {
+                "handover" => format!("[handover]\nwaiter = {}\n", figure("1", "transfers")),
+                "coherence" => "[coherence]\nprotocol = \"MESI\"\nsockets_per_controller = 1\n".into(),
+                "transactions" => {
+                    "[transactions]\nl1_sets = 64\nl1_ways = 8\nread_lines = 1000\nsource = \"assumed\"\n"
+                        .into()
+                }
+                _ => format!("[{section}]\n"),
+            };
+            for name in names {
+                let (value, unit) = if (section, *name) == longest { (value, unit) } else { ("1", "ns") };
+                text += &format!("{name} = {}\n", figure(value, unit));
+            }
+        }
+        Hardware::new(&MachineFile::parse(&text).unwrap()).map_err(|error| error.to_string())
+    };
+    for (section, names) in TIMES {
+        for name in names {
+            for unit in ["ns", "cycles"] {
+                let error = simulated((section, name), "1e12", unit).unwrap_err();
+                assert!(error.contains(&format!("{section}.{name} is ")), "{section}.{name}: {error}");
+            }
+        }
+    }
+    for (longest, ns, more, most) in [
+        (("coherence", "refused_try"), "1e6", "1.001e6", "at most 1000000 ns"),
+        (("transfer", "cross_socket"), "1e6", "1.001e6", "at most 1000000 ns"),
+        (("coherence", "time_slice"), "1e9", "1.001e9", "at most 1000000000 ns"),
+        (("handover", "wake"), "1e9", "1.001e9", "at most 1000000000 ns"),
+    ] {
+        simulated(longest, ns, "ns").unwrap();
+        let error = simulated(longest, more, "ns").unwrap_err();
+        assert!(error.contains(most), "{longest:?}: {error}");
+    }
 }
 
 /// By hand: k cores ask for a line at once. No core waits yet when the first is answered, whose line comes from memory;

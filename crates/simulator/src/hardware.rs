@@ -46,9 +46,6 @@ pub struct Hardware {
     pub broadcasts: bool,
     /// A die's cache answers what its cores have among them, without asking the home.
     pub resolves_locally: bool,
-    /// The home takes a line's next request only when it knows that the last requester has its answer; otherwise when
-    /// it has been answered itself.
-    pub holds_until_completion: bool,
     /// A load or store that the core's own cache answers.
     pub hit: Time,
     /// An atomic read-modify-write that the core's own cache answers.
@@ -69,8 +66,6 @@ pub struct Hardware {
     pub refused_try: Time,
     /// A line from memory, at its node.
     pub memory: Time,
-    /// How long one message takes a link between sockets; zero: links never are the limit.
-    pub link_occupancy: Time,
     /// One way between two dies.
     pub die_to_die: Vec<Vec<Time>>,
     /// One way between a die and a memory node.
@@ -119,7 +114,7 @@ impl Hardware {
     ///
     /// # Errors
     ///
-    /// More cores or dies than a simulation takes; numbers that do not fit together.
+    /// More cores or dies than a simulation takes, or longer times; numbers that do not fit together.
     pub fn new(file: &MachineFile) -> Result<Self, HardwareError> {
         let topology = &file.topology;
         let fail = |wrong: String| HardwareError { machine: file.name.clone(), wrong };
@@ -134,15 +129,8 @@ impl Hardware {
         let costs = Costs { file, coherence: &coherence };
         let cycles_per_ns = file.frequency.as_ref().map_or(DEFAULT_GHZ, |frequency| frequency.value);
         let hops = costs.hops().map_err(fail)?;
+        costs.check_times().map_err(fail)?;
         let (die_to_die, die_to_node) = costs.latencies(&hops);
-        let refused_try = costs.time(&coherence.refused_try).unwrap_or(0);
-        if refused_try > MOST_FOR_A_TRY {
-            return Err(fail(format!(
-                "coherence.refused_try is {} ns; a try takes at most {} ns",
-                refused_try / PS_PER_NS,
-                MOST_FOR_A_TRY / PS_PER_NS
-            )));
-        }
         let local_transfer = costs.local_transfer();
         let local_read = costs.time(&coherence.local_read).unwrap_or(local_transfer / 2);
         Ok(Self {
@@ -154,7 +142,6 @@ impl Hardware {
             protocol: coherence.protocol,
             broadcasts: coherence.probes == Probes::Broadcast,
             resolves_locally: coherence.resolves_locally,
-            holds_until_completion: coherence.holds_until_completion,
             // Each takes time, or a thread would go on for ever at one instant.
             hit: costs.time(&coherence.hit).unwrap_or_else(|| costs.cycles(HIT_CYCLES)).max(1),
             atomic: costs.time(&coherence.atomic).unwrap_or_else(|| costs.cycles(ATOMIC_CYCLES)).max(1),
@@ -164,9 +151,8 @@ impl Hardware {
             serial_read: costs.time(&coherence.serial_read).unwrap_or(local_transfer / 10),
             invalidate: costs.time(&coherence.invalidate).unwrap_or(local_transfer),
             home_occupancy: costs.time(&coherence.home_occupancy).unwrap_or(DEFAULT_HOME_OCCUPANCY),
-            refused_try,
+            refused_try: costs.time(&coherence.refused_try).unwrap_or(0),
             memory: costs.time(&coherence.memory).unwrap_or(DEFAULT_MEMORY),
-            link_occupancy: costs.time(&coherence.link_occupancy).unwrap_or(0),
             die_to_die,
             die_to_node,
             hops,
@@ -223,8 +209,12 @@ const HIT_CYCLES: u64 = 3;
 const ATOMIC_CYCLES: u64 = 20;
 const PAUSE_CYCLES: u64 = 10;
 const DEFAULT_HOME_OCCUPANCY: Time = 2 * PS_PER_NS;
-/// As many tries as there are pairs of cores follow each other at most: their sum has to be a time.
-const MOST_FOR_A_TRY: Time = 1_000_000 * PS_PER_NS;
+/// The most that caches, homes and links take for one access: a waiter may poll a line for as long as it is on its way.
+const MOST_OF_A_LINE: Time = 1_000_000 * PS_PER_NS;
+/// The most of everything else: ten million of these are still a [`Time`].
+const MOST: Time = 1_000_000_000 * PS_PER_NS;
+/// What does not belong to an access in the coherence section.
+const OF_THE_KERNEL: [&str; 5] = ["time_slice", "tick", "context_switch", "system_call", "wake_call"];
 const DEFAULT_MEMORY: Time = 70 * PS_PER_NS;
 // Linux since 6.6: 0.7 ms for each doubling of eight cores, and a clock of 250 Hz.
 const DEFAULT_TIME_SLICE: Time = 2_800_000 * PS_PER_NS;
@@ -260,6 +250,19 @@ impl Costs<'_> {
         figure.as_ref().map(|figure| self.figure(figure))
     }
 
+    /// Whether no time of the file is longer than a simulation takes.
+    fn check_times(&self) -> Result<(), String> {
+        for (section, name, figure) in self.file.times() {
+            let is_of_a_line = matches!(section, "transfer" | "coherence") && !OF_THE_KERNEL.contains(&name);
+            let (time, most) = (self.figure(figure), if is_of_a_line { MOST_OF_A_LINE } else { MOST });
+            if time > most {
+                let (ns, most_ns) = (time / PS_PER_NS, most / PS_PER_NS);
+                return Err(format!("{section}.{name} is {ns} ns; it takes at most {most_ns} ns"));
+            }
+        }
+        Ok(())
+    }
+
     fn cycles(&self, cycles: u64) -> Time {
         let cycles_per_ns = self.file.frequency.as_ref().map_or(DEFAULT_GHZ, |frequency| frequency.value);
         (cycles as f64 * PS_PER_NS as f64 / cycles_per_ns).round() as Time
@@ -280,29 +283,22 @@ impl Costs<'_> {
         self.time(&self.file.transfer.same_l3).unwrap_or_else(|| self.local_transfer())
     }
 
-    /// How often a line that goes to and fro between two cores passes the way between them each time. A core that waits
-    /// has asked for it before it comes, so it is the line's own way, and that of the news to the home where the home waits
-    /// for it.
-    fn passes(&self) -> Time {
-        if self.coherence.holds_until_completion { 2 } else { 1 }
-    }
-
-    /// One way from a die to its socket's centre; there are two of them between dies.
+    /// One way from a die to its socket's centre; there are two of them between dies. A line that goes to and fro between
+    /// two cores passes the way between them once each time: a core that waits has asked for it before it comes.
     fn die_hop(&self) -> Time {
         if self.file.topology.dies_per_socket == 1 {
             return 0;
         }
         let Transfer { same_socket, cross_socket, .. } = &self.file.transfer;
         let between = self.time(same_socket).or_else(|| self.time(cross_socket)).unwrap_or(0);
-        let ways = between.saturating_sub(self.published_transfer());
-        self.time(&self.coherence.die_hop).unwrap_or(ways / (2 * self.passes()))
+        between.saturating_sub(self.published_transfer()) / 2
     }
 
     /// One way between two sockets.
     fn link_hop(&self) -> Time {
         let across = self.time(&self.file.transfer.cross_socket).unwrap_or(0);
-        let within = self.published_transfer() + 2 * self.passes() * self.die_hop();
-        self.time(&self.coherence.link_hop).unwrap_or(across.saturating_sub(within) / self.passes())
+        let within = self.published_transfer() + 2 * self.die_hop();
+        self.time(&self.coherence.link_hop).unwrap_or(across.saturating_sub(within))
     }
 
     fn transactions(&self) -> Option<TransactionalMemory> {

@@ -3,21 +3,14 @@
 
 mod common;
 
-use common::{M, hardware_with};
+use common::{M, hardware_with, machine};
 use contend_simulator::{Hardware, Options, Simulated, Simulation};
 use machine::{Home, Integer, Machine, Ordering::Relaxed, Placed, Plan, Topology, Word};
-use topology::machine_file::Coherence;
 use workloads::{Load, catalogue};
 
 type U64 = <M as Machine>::U64;
 
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=5;
-
-fn machine(name: &str, change: impl FnOnce(&mut Coherence)) -> Hardware {
-    let mut file = topology::carried::machine(name);
-    change(file.coherence.as_mut().expect("the machine has such a section"));
-    Hardware::new(&file).unwrap()
-}
 
 /// Acquisitions of a lock in a tight loop, in millions a second, from one seed.
 fn rate(hardware: &Hardware, lock: &str, (socket, cores): (u32, usize), seed: u64) -> f64 {

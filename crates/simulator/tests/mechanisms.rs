@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::TWO_SOCKETS;
+use common::{TWO_SOCKETS, machine};
 use contend_simulator as simulator;
 use machine::{Home, Topology};
 use simulator::{Hardware, Report, Simulated, Simulation};
@@ -11,12 +11,6 @@ use topology::machine_file::{Coherence, Figure};
 use workloads::catalogue::{self, Body};
 use workloads::section::{self, Section};
 use workloads::{Load, Variation};
-
-fn machine(name: &str, change: impl FnOnce(&mut Coherence)) -> Hardware {
-    let mut file = topology::carried::machine(name);
-    change(file.coherence.as_mut().unwrap());
-    Hardware::new(&file).unwrap()
-}
 
 fn scale(figure: &mut Option<Figure>, by: f64) {
     figure.as_mut().unwrap().value *= by;
@@ -144,27 +138,21 @@ fn a_line_to_and_fro_takes_the_transfers_of_the_machine_file() {
         "[handover]",
         "same_socket = { value = 100, unit = \"ns\", source = \"assumed\" }\n[handover]",
     );
-    for holds in [false, true] {
-        let text = format!("{tiers}\nholds_until_completion = {holds}");
-        let hardware = Hardware::new(&topology::MachineFile::parse(&text).unwrap()).unwrap();
-        for (other, expected) in [(2, 100.0), (4, 120.0)] {
-            let body = || {
-                let turn = Placed::<_, Simulated>::new(Turn::ZERO, Home::Node(0));
-                Simulated::run(&Plan::on(&[0, other]), &|thread| {
-                    let mine = thread as u64;
-                    for _ in 0..TURNS {
-                        Simulated::spin_until(&*turn, Relaxed, |turn| turn % 2 == mine);
-                        turn.fetch_add(1, Relaxed);
-                    }
-                })
-                .elapsed_ns
-            };
-            let took = Simulation::new(&hardware).run(body).unwrap().0 as f64 / (2 * TURNS) as f64;
-            // A poll, an addition and the home's own time come on top.
-            assert!(
-                (expected..1.2 * expected).contains(&took),
-                "{holds}, core {other}: {took} ns for {expected}"
-            );
-        }
+    let hardware = Hardware::new(&topology::MachineFile::parse(&tiers).unwrap()).unwrap();
+    for (other, expected) in [(2, 100.0), (4, 120.0)] {
+        let body = || {
+            let turn = Placed::<_, Simulated>::new(Turn::ZERO, Home::Node(0));
+            Simulated::run(&Plan::on(&[0, other]), &|thread| {
+                let mine = thread as u64;
+                for _ in 0..TURNS {
+                    Simulated::spin_until(&*turn, Relaxed, |turn| turn % 2 == mine);
+                    turn.fetch_add(1, Relaxed);
+                }
+            })
+            .elapsed_ns
+        };
+        let took = Simulation::new(&hardware).run(body).unwrap().0 as f64 / (2 * TURNS) as f64;
+        // A poll, an addition and the home's own time come on top.
+        assert!((expected..1.2 * expected).contains(&took), "core {other}: {took} ns for {expected}");
     }
 }

@@ -53,7 +53,7 @@ fn with(replacements: &[(&str, &str)]) -> Hardware {
 fn machines() -> Vec<Hardware> {
     let mut machines = Vec::new();
     for protocol in ["MSI", "MESI", "MOESI"] {
-        for more in ["", "\nresolves_locally = false", "\nholds_until_completion = true"] {
+        for more in ["", "\nresolves_locally = false"] {
             let to = format!("\"{protocol}\"{more}");
             machines.push(with(&[("\"MESI\"", &to)]));
         }
@@ -177,8 +177,8 @@ fn a_conflict_is_a_write_of_what_the_other_uses() {
 
 #[test]
 fn the_holder_of_a_line_wins_over_another_transaction_where_the_machine_says_so() {
-    for holds in ["", "\nresolves_locally = false", "\nholds_until_completion = true"] {
-        let protocol = format!("\"MESI\"{holds}");
+    for more in ["", "\nresolves_locally = false"] {
+        let protocol = format!("\"MESI\"{more}");
         let hardware = with(&[("l1_sets", "winner = \"holder\"\n    l1_sets"), ("\"MESI\"", &protocol)]);
         assert_eq!(hardware.transactions.unwrap().winner, Winner::Holder);
         for core in [1, 4] {

@@ -366,30 +366,36 @@ impl MachineFile {
     /// Every figure of the file with its name and the units it may have.
     fn figures(&self) -> Vec<(String, &Figure, &'static [FigureUnit])> {
         use FigureUnit::{Cycles, Gigahertz, Nanoseconds, Transfers};
-        const TIME: &[FigureUnit] = &[Nanoseconds, Cycles];
-        let mut figures: Vec<(String, &Figure, &'static [FigureUnit])> = vec![
-            ("handover.waiter".into(), &self.handover.waiter, &[Transfers, Nanoseconds, Cycles]),
-            ("handover.wake".into(), &self.handover.wake, TIME),
-            ("handover.back_off_delay".into(), &self.handover.back_off_delay, TIME),
-        ];
+        let named =
+            |(section, name, figure)| (format!("{section}.{name}"), figure, &[Nanoseconds, Cycles][..]);
+        let mut figures: Vec<(String, &Figure, &'static [FigureUnit])> =
+            vec![("handover.waiter".into(), &self.handover.waiter, &[Transfers, Nanoseconds, Cycles])];
         figures.extend(self.frequency.iter().map(|f| ("frequency".into(), f, &[Gigahertz][..])));
+        figures.extend(self.times().map(named));
+        figures
+    }
+
+    /// Every figure that is a time, by its section and its name there.
+    pub fn times(&self) -> impl Iterator<Item = (&'static str, &'static str, &Figure)> {
+        let HandoverFigures { wake, back_off_delay, .. } = &self.handover;
+        let handover = [("wake", wake), ("back_off_delay", back_off_delay)];
         let Transfer { smt_sibling, same_l3, same_socket, cross_socket } = &self.transfer;
-        for (name, figure) in [
+        let transfer = [
             ("smt_sibling", smt_sibling),
             ("same_l3", same_l3),
             ("same_socket", same_socket),
             ("cross_socket", cross_socket),
-        ] {
-            figures.extend(figure.iter().map(|f| (format!("transfer.{name}"), f, TIME)));
-        }
-        if let Some(coherence) = &self.coherence {
-            figures.extend(coherence.figures().map(|(name, f)| (format!("coherence.{name}"), f, TIME)));
-        }
-        if let Some(transactions) = &self.transactions {
-            let named = |(name, f)| (format!("transactions.{name}"), f, TIME);
-            figures.extend(transactions.figures().map(named));
-        }
-        figures
+        ];
+        let transfer = transfer.into_iter().filter_map(|(name, figure)| Some((name, figure.as_ref()?)));
+        let coherence = self.coherence.iter().flat_map(Coherence::figures);
+        let transactions = self.transactions.iter().flat_map(Transactions::figures);
+        let of = |section| move |(name, figure)| (section, name, figure);
+        handover
+            .into_iter()
+            .map(of("handover"))
+            .chain(transfer.map(of("transfer")))
+            .chain(coherence.map(of("coherence")))
+            .chain(transactions.map(of("transactions")))
     }
 }
 

@@ -292,8 +292,6 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
         atomic,
         home_occupancy,
         refused_try,
-        link_occupancy,
-        die_hop,
         link_hop,
         controller_hop,
         context_switch,
@@ -304,8 +302,7 @@ fn at_end(machine: &MachineFile, end: End) -> MachineFile {
     {
         for figure in [
             local_transfer, local_read, serial_read, invalidate, memory, hit, atomic, home_occupancy,
-            refused_try, link_occupancy, die_hop, link_hop, controller_hop, context_switch, system_call,
-            wake_call,
+            refused_try, link_hop, controller_hop, context_switch, system_call, wake_call,
         ] {
             at(figure);
         }

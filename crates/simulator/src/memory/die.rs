@@ -128,7 +128,7 @@ impl Memory {
     /// A load that the die's cache answers, after the requests that came before. Its core asked at a time, now or before.
     fn load_in_die(&mut self, clock: &mut Clock, line: u32, core: u32, asked: Time) -> Time {
         let now = clock.now;
-        let Self { hardware, lines, caches, .. } = self;
+        let Self { hardware, lines, caches, interconnect, .. } = self;
         let die = caches[core as usize].die as usize;
         let entry = lines.get(line);
         let start = now.max(entry.banks[die].busy);
@@ -144,6 +144,9 @@ impl Memory {
         let done = start + hardware.local_transfer;
         bank.busy = done;
         let heard = hardware.hears(asked, start, done);
+        // A probe that came before this load sends the line at its start. Another die must not have it while the writer may
+        // still use it: the probe comes after the load then.
+        bank.is_overtaken |= bank.is_probed && heard - start > interconnect.latencies.nearest_die;
         caches[writer as usize].lose(line, heard, true);
         self.leaves(clock, writer, line, false, heard);
         done

@@ -160,11 +160,7 @@ impl Memory {
             _ if asked.request.writes() => self.invalidate_others(clock, asked, ask),
             _ => (self.load_clean(asked), asked.at + self.hardware.serial_read),
         };
-        let free = match self.hardware.holds_until_completion {
-            true => self.interconnect.reach_node(asked.die, asked.home, done),
-            false => answered,
-        };
-        self.answered(asked, now, done, free);
+        self.answered(asked, now, done, answered);
         Some(done)
     }
 
@@ -250,10 +246,10 @@ impl Memory {
         let far = self.interconnect.latencies.distance(die, owner_die);
         self.lines.get(line).counts.misses[far as usize] += 1;
         let done = self.interconnect.between_dies(owner_die, die, sent);
-        let free = match self.hardware.holds_until_completion {
-            true => self.interconnect.reach_node(die, asked.home, done),
-            false if stays => now + self.hardware.serial_read,
-            false => self.interconnect.reach_node(owner_die, asked.home, sent),
+        let free = if stays {
+            now + self.hardware.serial_read
+        } else {
+            self.interconnect.reach_node(owner_die, asked.home, sent)
         };
         self.answered(asked, now, done, free);
         clock.push(done, Event::Resume(thread));
@@ -278,26 +274,18 @@ impl Memory {
     }
 
     /// A write to a line that is in no cache, or that several share: gives when the requester has it, and when the home
-    /// has all answers.
-    ///
-    /// A home that holds the line until completion leaves it to the requester to gather the answers; otherwise they come
-    /// to the home, which then grants the line.
+    /// has all answers, which come to it before it grants the line.
     fn invalidate_others(&mut self, clock: &mut Clock, asked: AtHome, ask: Probe) -> (Time, Time) {
         let AtHome { line, core, die, home, at, .. } = asked;
-        let (local, gathers) = (self.hardware.resolves_locally, self.hardware.holds_until_completion);
+        let local = self.hardware.resolves_locally;
         let entry = self.lines.get(line);
         let has_data = entry.has(core) || local && entry.dies >> die & 1 != 0;
         let (holders, state) = (entry.dies, entry.state);
-        let mut done = self.interconnect.reach_die(home, die, at);
-        let mut far = Distance::SameDie;
-        if !has_data {
-            let (data, from) = match state {
-                State::Owned => self.data_from_owner(asked),
-                _ => (self.interconnect.reach_die(home, die, at + self.hardware.memory), Distance::Memory),
-            };
-            done = done.max(data);
-            far = from;
-        }
+        let (data, mut far) = match state {
+            _ if has_data => (at, Distance::SameDie),
+            State::Owned => self.data_from_owner(asked),
+            _ => (self.interconnect.reach_die(home, die, at + self.hardware.memory), Distance::Memory),
+        };
         let told = match ask {
             Probe::None => 0,
             Probe::BroadcastInvalidate => Dies::MAX >> (MAX_DIES - self.hardware.dies),
@@ -324,14 +312,9 @@ impl Memory {
                 self.invalidate_die(clock, line, other, core, start + (gone - start) / 2);
             }
             far = far.max(self.interconnect.latencies.distance(die, other));
-            match gathers {
-                true => done = done.max(self.interconnect.between_dies(other, die, gone)),
-                false => answered = answered.max(self.interconnect.reach_node(other, home, gone)),
-            }
+            answered = answered.max(self.interconnect.reach_node(other, home, gone));
         }
-        if !gathers {
-            done = done.max(self.interconnect.reach_die(home, die, answered));
-        }
+        let mut done = data.max(self.interconnect.reach_die(home, die, answered));
         if local && self.others_in_die(line, core, die) {
             // The die has the line now, and takes it from the requester's neighbours.
             let start = done.max(self.lines.get(line).banks[die].busy);

@@ -10,6 +10,8 @@ pub(crate) struct LatencyTable {
     nodes: usize,
     /// One way from die to die.
     between_dies: Box<[Time]>,
+    /// One way between the two dies that are the nearest to each other.
+    pub(super) nearest_die: Time,
     /// One way between a die and a node.
     to_node: Box<[Time]>,
     distance: Box<[Distance]>,
@@ -28,9 +30,14 @@ impl LatencyTable {
             1 => Distance::OneLink,
             _ => Distance::MoreLinks,
         };
+        let nearest_die = (0..dies * dies)
+            .filter(|pair| pair / dies != pair % dies)
+            .map(|pair| hardware.die_to_die[pair / dies][pair % dies])
+            .min();
         Self {
             dies,
             nodes,
+            nearest_die: nearest_die.unwrap_or(Time::MAX),
             between_dies: hardware.die_to_die.concat().into(),
             to_node: hardware.die_to_node.concat().into(),
             distance: (0..dies * dies).map(|pair| distance(pair / dies, pair % dies)).collect(),

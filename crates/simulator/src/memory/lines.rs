@@ -22,7 +22,8 @@ pub(crate) struct Bank {
     pub(crate) filled: Time,
     /// A home has asked the die for the line, and the die has not answered yet.
     pub(crate) is_probed: bool,
-    /// Since then a core of the die has written the line, which had just come for it.
+    /// Since then a core of the die has written the line, which had just come for it, or may write it longer than the line
+    /// takes to another die.
     pub(crate) is_overtaken: bool,
 }
 

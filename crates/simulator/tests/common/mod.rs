@@ -4,6 +4,7 @@
 use contend_simulator::{Hardware, Simulated};
 use locks::RawLock;
 use machine::{Event, Home, Machine, Placed, PlainCell, Plan, Run};
+use topology::machine_file::Coherence;
 
 pub(crate) type M = Simulated;
 pub(crate) type Cell = <M as Machine>::Cell<u64>;
@@ -34,6 +35,13 @@ pub(crate) fn hardware_with(from: &str, to: &str) -> Hardware {
 
 pub(crate) fn hardware() -> Hardware {
     hardware_with("MESI", "MESI")
+}
+
+/// A carried machine, with a change of its coherence section.
+pub(crate) fn machine(name: &str, change: impl FnOnce(&mut Coherence)) -> Hardware {
+    let mut file = topology::carried::machine(name);
+    change(file.coherence.as_mut().unwrap());
+    Hardware::new(&file).unwrap()
 }
 
 /// With time slices that end while a test runs.

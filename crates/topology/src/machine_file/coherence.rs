@@ -40,10 +40,6 @@ macro_rules! coherence {
             /// Whether a die's last-level cache answers what its cores have among them without asking the home.
             #[serde(default = "yes")]
             pub resolves_locally: bool,
-            /// Whether a home takes a line's next request only when it knows that the last requester has its answer;
-            /// otherwise when it has been answered itself, and reads of a line that no core changes overlap.
-            #[serde(default)]
-            pub holds_until_completion: bool,
             $(
                 $(#[$doc])*
                 #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,7 +68,6 @@ macro_rules! coherence {
                     protocol: Protocol::Mesi,
                     probes: exact(),
                     resolves_locally: yes(),
-                    holds_until_completion: false,
                     $($name: None,)*
                     sockets_per_controller: None,
                     hops: Vec::new(),
@@ -105,14 +100,10 @@ coherence! {
     refused_try,
     /// A line from memory, at its node.
     memory,
-    /// One way between a die and the centre of its socket.
-    die_hop,
     /// One crossing of a link between sockets.
     link_hop,
     /// One way between sockets behind different node controllers.
     controller_hop,
-    /// How long one message takes a link between sockets.
-    link_occupancy,
     /// How long a thread runs while others wait for its core.
     time_slice,
     /// How often the kernel looks whether a time slice is over; at once if `time_slice` is given and this is not.

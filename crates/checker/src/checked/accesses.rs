@@ -93,7 +93,7 @@ impl Session {
             self.wait(Reads::of(&[Some(polled.read)]), false, "polls a word that does not change");
         }
         self.with(|state| {
-            state.polled = Some(PolledLoad { repeated: polled.repeated + 1, delayed: false, ..polled })
+            state.polled = Some(PolledLoad { repeated: polled.repeated + 1, delayed: false, ..polled });
         });
         (Some(polled.read), polled.value)
     }

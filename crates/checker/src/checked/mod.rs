@@ -105,17 +105,17 @@ pub enum Bound {
     Executions,
     /// There were more states than are remembered.
     States,
-    /// Some execution was not followed to its end: a thread takes more than [`MAX_STEPS`](crate::MAX_STEPS) steps, an access is
-    /// seq_cst under release-acquire or made while its thread unwinds, or an attempt of a wait does more behind a read-modify-write that
-    /// changes nothing, none of which [`Search::States`] knows, or a thread begins a transaction, which that search alone knows, under other
-    /// models than release-acquire.
+    /// Some execution was not followed to its end: a thread takes more than [`MAX_STEPS`](crate::MAX_STEPS) steps; an access is
+    /// seq_cst under release-acquire or made while its thread unwinds, or an attempt of a wait does more behind a read-modify-write
+    /// that changes nothing, none of which [`Search::States`] knows; or a thread begins a transaction, which that search alone knows,
+    /// under other models than release-acquire.
     Unfollowed,
     /// Some execution was not followed to its end, as it needs more than there is: [`Search::States`] tells apart 64 words, 64 plain
     /// cells and 250 writes of a word that may be read; the checked machine has 7 waiters for a lock whose owner inherits, 8 queue
     /// nodes and 4 KiB for each thread, and in one attempt of a wait 8 reads and one read-modify-write that changes nothing.
     Capacity,
-    /// A store to part of a word waits in a store buffer, and its thread's loads find it beside what the rest of the word holds by then. A
-    /// read of an execution graph is from one write: [`Search::Executions`] misses some of these executions, [`Search::States`] none.
+    /// A store to part of a word waits in a store buffer, and its thread's loads find it beside what the rest of the word holds by then.
+    /// A read of an execution graph is from one write: [`Search::Executions`] misses some of these executions, [`Search::States`] none.
     Parts,
     /// The time was up: where that was is a matter of the computer.
     Time,

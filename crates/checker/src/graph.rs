@@ -305,7 +305,9 @@ impl Graph {
         }
         let write = self.event(source);
         event.prefix.join(&write.prefix);
-        event.pending.join(&write.released);
+        if !event.strength.has(Strength::PART) {
+            event.pending.join(&write.released); // a store to part of a word reads nothing that a fence could acquire
+        }
         if event.strength.has(Strength::ACQUIRE) {
             event.happened.join(&write.released);
         }

@@ -61,6 +61,9 @@
 //!
 //! A store to part of a word enters the word's order directly after the write whose other bytes it keeps, and is not
 //! ordered with the thread's loads by that. A write that itself depends on the part's store does not precede it.
+//! While it is in a buffer, a load of its thread finds its bytes, and of the others those in memory. Graphs have no such read,
+//! which would be from two writes, and order two such stores of a thread where a machine with partial store order does not: for
+//! tso and pso the machine is what counts ([`Bound::Parts`](crate::Bound::Parts)).
 
 use std::fmt;
 use std::str::FromStr;

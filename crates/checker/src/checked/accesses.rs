@@ -92,7 +92,9 @@ impl Session {
             });
             self.wait(Reads::of(&[Some(polled.read)]), false, "polls a word that does not change");
         }
-        self.with(|state| state.polled = Some(PolledLoad { repeated: polled.repeated + 1, ..polled }));
+        self.with(|state| {
+            state.polled = Some(PolledLoad { repeated: polled.repeated + 1, delayed: false, ..polled });
+        });
         (Some(polled.read), polled.value)
     }
 
@@ -176,7 +178,7 @@ impl Session {
             let write = Access { strength: write(state.model), compare: None, ..access };
             match &mut state.attempt {
                 Some(attempt) if new == old => {
-                    attempt.pending = Some((write, new, read));
+                    attempt.is_second = attempt.pending.replace((write, new, read)).is_some();
                     (has_space, None)
                 }
                 attempt => {
@@ -248,7 +250,10 @@ impl Session {
             Ok(access) => access,
             Err((location, old)) => return self.settle(location, old & !mask | bits),
         };
-        let scheduled = self.with(|state| state.is_scheduled().then(|| write(state.model)));
+        let scheduled = self.with(|state| {
+            state.buffers_parts |= matches!(state.model, Model::Tso | Model::Pso);
+            state.is_scheduled().then(|| write(state.model))
+        });
         if let Some(strength) = scheduled {
             let access = Access { strength, ..access };
             return self.answered(|state| state.walker().write_part(access, mask, bits));
@@ -333,11 +338,14 @@ impl Session {
 
     /// Runs an attempt of a `spin_rmw`. If it failed and changed nothing, gives what it read, for waiting.
     pub(super) fn attempt(&self, attempt: impl FnOnce() -> bool) -> Result<(), Option<Reads>> {
-        self.with(|state| state.attempt = Some(Attempt::default()));
+        self.with(|state| (state.attempt, state.polled) = (Some(Attempt::default()), None));
         let succeeded = attempt();
         let done = self.with(|state| state.attempt.take()).expect("attempts do not nest");
         if !succeeded {
             return Err((!done.changed).then_some(done.reads));
+        }
+        if done.is_second {
+            self.cannot_follow();
         }
         if let Some((access, value, read)) = done.pending {
             self.answered(|state| state.engine().write(access, value, Some(read)));
@@ -363,9 +371,12 @@ impl Session {
         self.update_hidden(self.arrivals(), site, |arrived| arrived | 1 << thread);
     }
 
-    /// The running thread begins to wait for another one, if there is one that runs.
+    /// The running thread begins to wait for another one, if there is one that runs. What a wait rests on is no repeated poll.
     pub(super) fn begins_to_wait(&self, how: Arrival, site: &'static Site<'static>) {
-        let arrives = self.with(|state| state.thread.filter(|_| state.arrival == Some(how)));
+        let arrives = self.with(|state| {
+            state.polled = None;
+            state.thread.filter(|_| state.arrival == Some(how))
+        });
         if let Some(thread) = arrives {
             self.arrive(thread, site);
         }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use machine::{Event as Note, Ordering};
+use machine::Event as Note;
 
 use super::arena::ClientMemory;
+use super::mutation::ordering_name;
 use crate::explorer::Explorer;
 use crate::graph::{Event, EventId, EventKind, Graph, LocationId, StepIndex};
 use crate::model::{Model, Strength};
@@ -316,15 +317,5 @@ impl Table<'_> {
                 if behind.is_empty() { String::new() } else { format!("view: {}", behind.join(", ")) }
             }
         }
-    }
-}
-
-fn ordering_name(ordering: Ordering) -> &'static str {
-    match ordering {
-        Ordering::Relaxed => "relaxed",
-        Ordering::Acquire => "acquire",
-        Ordering::Release => "release",
-        Ordering::AcqRel => "acq_rel",
-        _ => "seq_cst",
     }
 }

@@ -105,14 +105,18 @@ pub enum Bound {
     Executions,
     /// There were more states than are remembered.
     States,
-    /// Some execution was not followed to its end: a thread takes more than [`MAX_STEPS`](crate::MAX_STEPS) steps, an access is
-    /// seq_cst under release-acquire or made while its thread unwinds, neither of which [`Search::States`] knows, or a thread begins a
-    /// transaction, which that search alone knows, under other models than release-acquire.
+    /// Some execution was not followed to its end: a thread takes more than [`MAX_STEPS`](crate::MAX_STEPS) steps; an access is
+    /// seq_cst under release-acquire or made while its thread unwinds, or an attempt of a wait does more behind a read-modify-write
+    /// that changes nothing, none of which [`Search::States`] knows; or a thread begins a transaction, which that search alone knows,
+    /// under other models than release-acquire.
     Unfollowed,
     /// Some execution was not followed to its end, as it needs more than there is: [`Search::States`] tells apart 64 words, 64 plain
     /// cells and 250 writes of a word that may be read; the checked machine has 7 waiters for a lock whose owner inherits, 8 queue
-    /// nodes and 4 KiB for each thread, and 8 reads in one attempt of a wait.
+    /// nodes and 4 KiB for each thread, and in one attempt of a wait 8 reads and one read-modify-write that changes nothing.
     Capacity,
+    /// A store to part of a word waits in a store buffer, and its thread's loads find it beside what the rest of the word holds by then.
+    /// A read of an execution graph is from one write: [`Search::Executions`] misses some of these executions, [`Search::States`] none.
+    Parts,
     /// The time was up: where that was is a matter of the computer.
     Time,
 }
@@ -137,10 +141,10 @@ pub struct Report {
 }
 
 impl Report {
-    /// Complete and without a violation.
+    /// Complete and without a violation. Where no execution comes to its end, nothing was seen that could be wrong.
     #[must_use]
     pub const fn is_verified(&self) -> bool {
-        self.complete && self.counterexample.is_none()
+        self.complete && self.counterexample.is_none() && self.counts.explored > 0
     }
 }
 
@@ -320,7 +324,9 @@ fn report_or(
     }
     let (counts, violation) = (engine.counts(), engine.violation().clone());
     let cut_off = if engine.is_too_small() { Bound::Capacity } else { Bound::Unfollowed };
+    let misses_parts = session.buffers_parts && matches!(engine, Engine::Executions(_));
     let bound = session.bound.or_else(|| engine.cut_off().then_some(cut_off));
+    let bound = bound.or(misses_parts.then_some(Bound::Parts));
     let counterexample = violation.map(|violation| match &engine {
         Engine::Executions(explorer) => Counterexample::of(explorer, &session.arena, violation),
         // A run from state to state becomes an execution by being run again.

@@ -199,9 +199,9 @@ impl Session {
     /// Calls a thread's request; whether it was answered.
     fn ask(&self, thread: usize, step: SchedulingStep) -> bool {
         let request = self.with(|state| {
-            let walker = state.walker();
+            let (walker, suspended) = state.walker_and_attempts();
             (walker.step, walker.asked) = (step, false);
-            state.suspended[thread].request.expect("a thread that waits to be scheduled")
+            suspended[thread].request.expect("a thread that waits to be scheduled")
         });
         // SAFETY: see `await_step`.
         let answered = unsafe { (*request)() };

@@ -122,6 +122,8 @@ pub(super) struct State {
     pub(super) wakes: usize,
     /// Accesses of the client's own thread since the client began.
     pub(super) own_accesses: u32,
+    /// A store to part of a word went into a buffer: see [`Bound::Parts`].
+    pub(super) buffers_parts: bool,
 }
 
 /// The session of this thread. The reference is good for as long as the client runs: no code keeps it longer.
@@ -194,6 +196,7 @@ impl State {
             arrival: None,
             wakes: 0,
             own_accesses: 0,
+            buffers_parts: false,
         }
     }
 

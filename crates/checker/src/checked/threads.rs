@@ -16,6 +16,7 @@ use super::mutation::{Change, Operation};
 use super::progress::Reads;
 use super::session::{Session, bits, session};
 use super::words::{CheckedCell, CheckedPtr, CheckedU32, CheckedU64};
+use crate::graph::EventId;
 
 /// The checked machine. It runs inside [`explore`](crate::explore).
 ///
@@ -79,6 +80,37 @@ fn give_up_or_wait(
         }
     }
     session.wait(reads, false, what)
+}
+
+/// A thread has chosen to give up. Without a deadline it does so only when it is called off.
+fn gives_up(session: &Session, timeout: Timeout<'_, Checked>, site: &'static Site<'static>) {
+    let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) else { return };
+    let mut cancelled = |value| value != 0;
+    let (read, value) = session.load(address_of(cancel), Ordering::Relaxed, site, Some(&mut cancelled));
+    if !cancelled(value) {
+        session.wait(Reads::of(&[read]), true, "is not called off");
+    }
+}
+
+/// A thread that has chosen not to give up waits for what it has not read. It would give up in another execution if its time
+/// is limited, or if it is called off.
+fn wait_for_another(
+    session: &Session,
+    timeout: Timeout<'_, Checked>,
+    read: Option<EventId>,
+    site: &'static Site<'static>,
+    what: &'static str,
+) -> ! {
+    let mut reads = Reads::of(&[read]);
+    let mut ends_by_itself = timeout.deadline.is_some();
+    if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
+        let (read, value) = session.load(address_of(cancel), Ordering::Relaxed, site, None);
+        ends_by_itself = value != 0;
+        if read.is_some_and(|read| !reads.push(read)) {
+            session.cannot_follow();
+        }
+    }
+    session.wait(reads, ends_by_itself, what)
 }
 
 fn has_timeout(timeout: Timeout<'_, Checked>) -> bool {
@@ -333,6 +365,7 @@ unsafe impl Machine for Checked {
                 }
                 // A failed attempt that wrote: the next one may find something else by that.
                 Err(None) if has_timeout(timeout) && session().choose(2, site) == 1 => {
+                    gives_up(session(), timeout, site);
                     session().has_passed(timeout.deadline);
                     return Err(GaveUp);
                 }
@@ -447,13 +480,7 @@ unsafe impl Machine for Checked {
         }
         session.begins_to_wait(Arrival::Sleeps, site);
         if has_timeout(timeout) && session.choose(2, site) == 1 {
-            if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
-                let mut cancelled = |value| value != 0;
-                let (read, value) = session.load(address_of(cancel), relaxed, site, Some(&mut cancelled));
-                if !cancelled(value) {
-                    session.wait(Reads::of(&[read]), true, "is not called off");
-                }
-            }
+            gives_up(session, timeout, site);
             let sleepers =
                 session.update_hidden(queue, site, |sleepers| Sleepers(sleepers).without(thread).0);
             if !Sleepers(sleepers).has(thread) {
@@ -467,16 +494,7 @@ unsafe impl Machine for Checked {
         if awake(sleepers) {
             return Slept::Woken;
         }
-        let mut reads = Reads::of(&[Some(read)]);
-        let mut ends_by_itself = timeout.deadline.is_some();
-        if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
-            let (read, value) = session.load(address_of(cancel), relaxed, site, None);
-            ends_by_itself = value != 0;
-            if read.is_some_and(|read| !reads.push(read)) {
-                session.cannot_follow();
-            }
-        }
-        session.wait(reads, ends_by_itself, "sleeps")
+        wait_for_another(session, timeout, Some(read), site, "sleeps")
     }
 
     #[track_caller]
@@ -550,16 +568,8 @@ unsafe impl Machine for Checked {
         if found.owner() == owner_of(thread) {
             return Err(Denied::Deadlock);
         }
-        let gives_up = has_timeout(timeout) && session.choose(2, site) == 1;
-        if gives_up {
-            if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
-                let mut cancelled = |value| value != 0;
-                let address = address_of(cancel);
-                let (read, value) = session.load(address, Ordering::Relaxed, site, Some(&mut cancelled));
-                if !cancelled(value) {
-                    session.wait(Reads::of(&[read]), true, "is not called off");
-                }
-            }
+        if has_timeout(timeout) && session.choose(2, site) == 1 {
+            gives_up(session, timeout, site);
             let found = in_kernel(session, word, site, |found| match found.is_next(thread) {
                 true => found.owned_by(thread),
                 false => found.without_waiter(thread),
@@ -574,16 +584,7 @@ unsafe impl Machine for Checked {
             let mut is_next = |value| Inheriting(value).is_next(thread);
             let (read, value) = session.load(address_of(word), Ordering::Acquire, site, Some(&mut is_next));
             if !is_next(value) {
-                let mut reads = Reads::of(&[read]);
-                let mut ends_by_itself = timeout.deadline.is_some();
-                if let (None, Some(cancel)) = (timeout.deadline, timeout.cancel) {
-                    let (read, value) = session.load(address_of(cancel), Ordering::Relaxed, site, None);
-                    ends_by_itself = value != 0;
-                    if read.is_some_and(|read| !reads.push(read)) {
-                        session.cannot_follow();
-                    }
-                }
-                session.wait(reads, ends_by_itself, "waits for a lock whose owner inherits");
+                wait_for_another(session, timeout, read, site, "waits for a lock whose owner inherits");
             }
             let found = in_kernel(session, word, site, |found| match found.is_next(thread) {
                 true => found.owned_by(thread),

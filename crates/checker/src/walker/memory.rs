@@ -276,7 +276,10 @@ impl Memory {
         match self.model {
             Model::Sc => true,
             Model::Tso => buffer.is_empty(),
-            Model::Pso => buffer.iter().all(|store| !releases && store.slot != slot),
+            Model::Pso => {
+                let barriers = self.threads[thread].barriers;
+                buffer.iter().all(|store| !releases && store.slot != slot && store.barriers == barriers)
+            }
             Model::Ra => !self.words[slot].messages[place].followed,
         }
     }

@@ -422,7 +422,8 @@ impl Walker {
                 *stale |= 1 << slot;
             }
         }
-        if self.waits.iter().any(|wait| wait.slots & 1 << slot != 0) {
+        // What its own buffer holds, a thread had seen when it began to wait.
+        if self.waits.iter().any(|wait| wait.thread != thread && wait.slots & 1 << slot != 0) {
             self.leave();
         }
     }

@@ -93,7 +93,10 @@ impl Walker {
         self.uses(slot, thread);
         self.watched[thread] |= 1 << slot;
         if latest {
-            self.stale[thread] &= !(1 << slot);
+            // An earlier read of the same attempt stays as old as it is.
+            if self.attempted[thread] & 1 << slot == 0 {
+                self.stale[thread] &= !(1 << slot);
+            }
         } else {
             self.stale[thread] |= 1 << slot;
         }
@@ -148,7 +151,9 @@ impl Walker {
         if read_half.is_some() {
             let id = self.event(thread)?;
             if !self.memory.write_half(id, slot, value, access.strength) {
-                return self.give_up();
+                // Of an attempt that did more after it: a write that came between may follow it as well.
+                self.cannot_follow();
+                return Err(Stop::Ended);
             }
             return self.written(access, slot, id);
         }

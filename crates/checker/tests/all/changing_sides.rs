@@ -1,6 +1,7 @@
 //! Reader-writer locks whose holders change sides: writers that become readers, and readers that become the writer.
 
-use contend_checker::{Checked, Exploration, Model, Report, explore};
+use crate::common::of_parts;
+use contend_checker::{Checked, Model, Report, explore};
 use locks::{
     DowngradeLock, Rw, RwNaive, RwQueued, Rwsem, RwsemNoSpin, Tas, TryLock, Upgradable, UpgradableLock,
 };
@@ -96,7 +97,7 @@ fn explored<L: DowngradeLock<Checked>>(
     writers: u64,
     body: impl Fn(usize, &Guarded<L>) + Sync,
 ) -> Report {
-    explore(&Exploration::of(model), &|| {
+    explore(&of_parts(model), &|| {
         let guarded = Guarded { lock: L::NEW, writes: PlainCell::ZERO };
         let guarded = Placed::<_, Checked>::new(guarded, Home::FirstTouch);
         Checked::run(&Plan::threads(threads), &|thread| body(thread, &guarded));

@@ -1,5 +1,6 @@
 //! Clients beyond acquire and release: parking, time-outs, parts of words, and what a report says.
 
+use crate::common::of_parts;
 use contend_checker::checked::Operation;
 use contend_checker::{Bound, Checked, Exploration, Model, Report, Search, explore};
 use locks::{RawLock, TryLock};
@@ -130,7 +131,7 @@ fn every_kind_of_client_of_a_timed_lock_is_verified() {
 fn parts_of_a_word_are_stored_without_losing_the_others() {
     let sums = std::sync::Mutex::new(std::collections::BTreeSet::new());
     for model in Model::ALL {
-        let report = explore(&Exploration::of(model), &|| {
+        let report = explore(&of_parts(model), &|| {
             let word = placed::<U32>(Word::ZERO);
             Checked::run(&Plan::threads(2), &|thread| {
                 word.store_part(Part::Half(thread as u8), 0x11 + thread as u16, Relaxed);

@@ -24,6 +24,7 @@ mod operational;
 mod polls;
 mod random;
 mod replays;
+mod searches;
 mod seeded_bugs;
 mod states;
 mod transactions;

@@ -1,13 +1,14 @@
 //! Three ways through the same client give the same verdicts and the same final states: every execution once, every
-//! state once, and every order of accesses with no reduction at all.
+//! state once, and every order of accesses with no reduction at all. Where a store to part of a word waits in a buffer,
+//! executions are some of those that the other two have.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use crate::random::Random;
-use contend_checker::{Checked, Exploration, Model, Search, explore};
+use contend_checker::{Bound, Checked, Exploration, Model, Search, explore};
 use machine::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use machine::{Home, Integer, Machine, Ordering, Placed, PlainCell, Plan, Word};
+use machine::{Home, Integer, Machine, Ordering, Part, Placed, PlainCell, Plan, Timeout, Which, Word};
 
 const WAYS: [Search; 3] = [Search::Executions, Search::States, Search::Interleavings];
 
@@ -19,7 +20,15 @@ enum Step {
     Add(usize, Ordering),
     Exchange(usize, u32, Ordering),
     Fence(Ordering),
+    /// Half of a word.
+    StorePart(usize, u8, u32, Ordering),
     Until(usize, u32, Ordering),
+    /// Either word, with what each is to hold.
+    Any([u32; 2], Ordering),
+    /// Unless the other word calls it off.
+    UntilOr(usize, u32, Ordering),
+    /// A test, then an exchange.
+    Acquire(usize, Ordering),
     /// Plain: a race unless something orders it.
     Get,
     Set(u64),
@@ -38,7 +47,8 @@ fn random_step(random: &mut Random, model: Model) -> Step {
     let store = pick(&[Relaxed, Release, SeqCst]);
     let both = pick(&[Relaxed, Acquire, Release, AcqRel, SeqCst]);
     let fence = pick(&[Acquire, Release, AcqRel, SeqCst]);
-    match random.below(16) {
+    // A fence orders a buffer of partial store order alone.
+    match random.below(if model == Model::Pso { 24 } else { 20 }) {
         0..=3 => Step::Load(word, load),
         4..=7 => Step::Store(word, value, store),
         8 => Step::Swap(word, value, both),
@@ -48,7 +58,12 @@ fn random_step(random: &mut Random, model: Model) -> Step {
         12 => Step::Until(word, value, load),
         13 => Step::Get,
         14 => Step::Set(value.into()),
-        _ => Step::Load(1 - word, load),
+        15 => Step::Any([value, 1 + random.below(2) as u32], load),
+        16 => Step::UntilOr(word, value, load),
+        17 => Step::Acquire(word, both),
+        18 => Step::StorePart(word, random.below(2) as u8, value, random.pick(&[Relaxed, Release])),
+        19 => Step::Load(1 - word, load),
+        _ => Step::Fence(random.pick(&[Release, AcqRel])),
     }
 }
 
@@ -58,7 +73,7 @@ type Cell = <Checked as Machine>::Cell<u64>;
 struct Shared {
     words: [U32; 2],
     cell: Cell,
-    /// By thread: what it has read, in base sixteen.
+    /// By thread: what it has read.
     read: [Cell; 3],
 }
 
@@ -82,12 +97,41 @@ fn take(shared: &Shared, step: Step) -> u32 {
         Step::Until(word, value, ordering) => {
             Checked::spin_until(&shared.words[word], ordering, |now| now == value)
         }
+        Step::StorePart(word, half, value, ordering) => {
+            shared.words[word].store_part(Part::Half(half), value as u16, ordering);
+            0
+        }
+        Step::Any([first, second], ordering) => {
+            let wanted = |value| move |now| now == value;
+            let [one, other] = &shared.words;
+            match Checked::spin_until_any((one, ordering, wanted(first)), (other, ordering, wanted(second))) {
+                Which::First(value) => value,
+                Which::Second(value) => 4 + value,
+            }
+        }
+        Step::UntilOr(word, value, ordering) => {
+            let timeout = Timeout { cancel: Some(&shared.words[1 - word]), ..Timeout::NONE };
+            Checked::spin_until_or(&shared.words[word], ordering, timeout, |now| now == value).unwrap_or(7)
+        }
+        Step::Acquire(word, ordering) => {
+            let word = &shared.words[word];
+            Checked::spin_rmw(word, |word| {
+                word.load(Relaxed) == 0 && word.compare_exchange(0, 2, ordering, Relaxed).is_ok()
+            });
+            0
+        }
         Step::Get => shared.cell.get() as u32,
         Step::Set(value) => {
             shared.cell.set(value);
             0
         }
     }
+}
+
+/// Whether executions are some of what happens alone: see [`Bound::Parts`].
+fn buffers_parts(threads: &[Vec<Step>], model: Model) -> bool {
+    let stores_part = |step: &Step| matches!(step, Step::StorePart(..));
+    [Model::Tso, Model::Pso].contains(&model) && threads.iter().flatten().any(stores_part)
 }
 
 /// The final states of a program, and what is wrong with it.
@@ -101,8 +145,9 @@ fn finals(threads: &[Vec<Step>], model: Model, search: Search) -> (BTreeSet<[u64
         };
         let shared = Placed::<_, Checked>::new(shared, Home::FirstTouch);
         Checked::run(&Plan::threads(threads.len()), &|thread| {
-            let read =
-                threads[thread].iter().fold(1, |read, &step| read << 4 | u64::from(take(&shared, step)));
+            let read = threads[thread].iter().fold(1_u64, |read, &step| {
+                read.wrapping_mul(1_000_003).wrapping_add(take(&shared, step).into())
+            });
             shared.read[thread].set(read);
         });
         let words = shared.words.each_ref().map(|word| u64::from(word.load(Relaxed)));
@@ -111,8 +156,13 @@ fn finals(threads: &[Vec<Step>], model: Model, search: Search) -> (BTreeSet<[u64
         finals.lock().expect("not poisoned").insert(end);
         Ok(())
     });
+    let is_partial = buffers_parts(threads, model);
+    if let Some(found) = &report.counterexample {
+        assert!(is_partial || !found.rows.is_empty(), "{search:?} under {model} has no table: {threads:?}");
+    }
     let found = report.counterexample.map(|found| found.violation.name());
-    assert!(report.complete || found.is_some(), "{search:?} under {model} was cut off: {threads:?}");
+    let is_seen = report.complete || report.bound == Some(Bound::Parts) && is_partial;
+    assert!(is_seen || found.is_some(), "{search:?} under {model} was cut off: {threads:?}");
     (finals.into_inner().expect("not poisoned"), found)
 }
 
@@ -133,13 +183,16 @@ fn compare(seed: u64, programs: usize) {
             WAYS.map(|search| finals(&program, model, search));
         let context = || format!("program {number} of seed {seed} under {model}: {program:#?}");
         // Which of several violations comes first is a matter of order; that there is one is not.
-        assert_eq!(first.is_some(), second.is_some(), "{first:?}, {second:?}: {}", context());
-        assert_eq!(first.is_some(), third.is_some(), "{first:?}, {third:?}: {}", context());
-        if first.is_none() {
-            assert_eq!(executions, states, "{}", context());
-            assert_eq!(executions, orders, "{}", context());
+        let is_partial = buffers_parts(&program, model);
+        assert!(first.is_none() || second.is_some(), "{first:?}, {second:?}: {}", context());
+        assert!(first.is_some() || second.is_none() || is_partial, "{first:?}, {second:?}: {}", context());
+        assert_eq!(second.is_some(), third.is_some(), "{second:?}, {third:?}: {}", context());
+        if second.is_none() {
+            assert_eq!(states, orders, "{}", context());
+            assert!(executions.is_subset(&states), "{executions:?} {states:?} {}", context());
+            assert!(is_partial || executions == states, "{executions:?} {states:?} {}", context());
         }
-        wrong += usize::from(first.is_some());
+        wrong += usize::from(second.is_some());
     }
     assert!(wrong > programs / 20 && wrong < programs * 19 / 20, "{wrong} of {programs} are wrong");
 }

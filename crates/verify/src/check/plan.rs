@@ -81,18 +81,21 @@ impl Task {
             ..limits.exploration(self.model)
         };
         let report = self.explore(&exploration);
+        let limit = report.bound.map(|bound| match bound {
+            Bound::Unfollowed | Bound::Parts => Limit::Steps,
+            Bound::Capacity => Limit::Capacity,
+            Bound::Time if interrupt::came() => Limit::Interrupt,
+            Bound::Time => Limit::Time,
+            Bound::Executions | Bound::States => Limit::Memory,
+        });
+        // Nothing is wrong with it, and no execution came to its end.
+        let without_end = limit.is_none() && report.counterexample.is_none() && report.counts.explored == 0;
         Explored {
             shape: self.shape,
             search: stage.search,
             counts: report.counts,
             elapsed: report.elapsed,
-            limit: report.bound.map(|bound| match bound {
-                Bound::Unfollowed => Limit::Steps,
-                Bound::Capacity => Limit::Capacity,
-                Bound::Time if interrupt::came() => Limit::Interrupt,
-                Bound::Time => Limit::Time,
-                Bound::Executions | Bound::States => Limit::Memory,
-            }),
+            limit: limit.or(without_end.then_some(Limit::Steps)),
             found: report.counterexample.map(|found| self.minimise(limits, mutation, found)),
         }
     }
@@ -332,7 +335,8 @@ pub enum Limit {
     Time,
     /// The executions or states of the last stage.
     Memory,
-    /// A thread takes more steps than are followed, or one that the search does not know: no computer changes that.
+    /// A thread takes more steps than are followed, or one that the search does not know, or no execution comes to its end: no computer
+    /// changes that.
     Steps,
     /// The client uses more words, writes of a word, queue nodes or waiters than are followed: no computer changes that either.
     Capacity,

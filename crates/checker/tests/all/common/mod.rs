@@ -12,6 +12,14 @@ pub(crate) fn by_states(model: Model) -> Exploration {
     Exploration { search: Search::States, ..Exploration::of(model) }
 }
 
+/// Everything that happens under a model where parts of words are stored: execution by execution if those are all.
+pub(crate) fn of_parts(model: Model) -> Exploration {
+    match model {
+        Model::Sc | Model::Ra => Exploration::of(model),
+        Model::Tso | Model::Pso => by_states(model),
+    }
+}
+
 /// Explores a client from state to state.
 pub(crate) fn explored(model: Model, client: &dyn Fn() -> Result<(), String>) -> Report {
     explore(&by_states(model), client)

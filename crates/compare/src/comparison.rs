@@ -219,7 +219,7 @@ impl Compared<'_> {
         for (number, row) in self.rows.iter().enumerate().filter(|&(number, _)| self.touched_nothing(number))
         {
             let (Some(swapped), Ok(swaps)) = (&self.swapped[number], swaps(&row.lock)) else { continue };
-            let reason = swapped.warnings(&swaps).join("; ");
+            let reason = swapped.warnings(&swaps, None, true).join("; ");
             match by_reason.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, locks)) => locks.push(&row.lock),
                 None => by_reason.push((reason, vec![&row.lock])),

@@ -390,14 +390,16 @@ fn what_a_swap_changed_is_said() {
     let printed = stderr(&[&["-v", "--lock", "mutex=mcs"][..], &work].concat());
     assert!(printed.contains("mutexes: ") && printed.contains(" swapped"), "{printed}");
     assert!(
-        printed.contains("reader-writer locks: 1 left to glibc (mcs: readers cannot share it"),
+        printed.contains("reader-writer locks: 1 left to glibc (no lock was chosen for them)"),
         "{printed}"
     );
+    let glibc = stderr(&[&["-v", "--lock", "glibc"][..], &work].concat());
+    assert!(glibc.contains("left to glibc (no lock was chosen for them)"), "{glibc}");
     assert_eq!(stderr(&[&["--lock", "mutex=mcs"][..], &work].concat()), "");
     assert_eq!(stderr(&[&["--only", "hot_lock=mcs"][..], &work].concat()), "");
     let unmatched = ran(place.path(), &[&["run", "--only", "no_such_lock=mcs"][..], &work].concat());
     assert_eq!(unmatched.code(), Some(3), "{unmatched}");
-    assert!(unmatched.stderr.contains("`no_such_lock` matched no lock"), "{unmatched}");
+    assert!(unmatched.stderr.contains("`no_such_lock`: no lock of that name was found"), "{unmatched}");
     let failing = ["run", "--only", "no_such_lock=mcs", "--", "sh", "-c", "exit 7"];
     assert_eq!(ran(place.path(), &failing).code(), Some(7), "the program's own end comes first");
     let without = ran(place.path(), &[&["run"][..], &work].concat());
@@ -408,6 +410,90 @@ fn what_a_swap_changed_is_said() {
         nothing.contains("nothing was swapped: left to glibc: ") && nothing.contains("reader-writer locks"),
         "{nothing}"
     );
+}
+
+/// A profile that the user names is of this program as it is now, or it would name other locks, or none.
+#[test]
+fn a_profile_of_another_program_or_of_what_it_was_gives_no_names() {
+    let place = directory();
+    let at = |name: &str| place.path().join(name).to_string_lossy().into_owned();
+    let (program, file) = (at("readers"), at("p.contend"));
+    let copy = |source: &str, options: &[&str]| {
+        let built = Source { options, ..Source::program(source) }.compile();
+        let fresh = at("fresh");
+        fs::copy(built, &fresh).and_then(|_| fs::rename(&fresh, &program)).expect("a program");
+    };
+    copy("readers.c", &[]);
+    let outcome = ran(place.path(), &["profile", "-q", "-o", &file, "--", &program, "2", "10"]);
+    assert!(outcome.succeeded(), "{outcome}");
+    let run = |only: &str, program: &[&str]| {
+        let named = ["run", "-v", "--only", only, "--profile", &file, "--"];
+        ran(place.path(), &[&named[..], program, &["2", "10"]].concat())
+    };
+    let refusal = |only: &str, program: &[&str], part: &str| {
+        let outcome = run(only, program);
+        assert!(outcome.code() == Some(2) && outcome.stderr.contains(part), "{part}: {outcome}");
+    };
+    let report = ran(place.path(), &["report", "--json", &file]);
+    let report: serde_json::Value = serde_json::from_str(&report.stdout).expect("a report in JSON");
+    let rows = report["rows"].as_array().expect("rows");
+    let lock = rows.iter().find(|row| row["kind"] == "rwlock").expect("a reader-writer lock");
+    let name = lock["name"].as_str().expect("a name");
+    let name = name.rsplit_once('#').map_or(name, |(name, _)| name);
+    assert!(run(&format!("{name}=rw"), &[&program]).succeeded());
+    assert!(run(&format!("{name}=rw"), &["env", &program]).succeeded(), "it is named");
+    refusal(&format!("{name}=mcs"), &[&program], "mcs cannot be a rwlock: readers cannot share it");
+    let near = run(&format!("{name}x=rw"), &[&program]);
+    assert!(
+        near.code() == Some(3)
+            && near.stderr.contains("near are ")
+            && near.stderr.contains(&format!("`{name}`")),
+        "{near}"
+    );
+    let other = Source::program("fixed.c").compile();
+    refusal(&format!("{name}=rw"), &[other.to_str().expect("a plain path")], "is a profile of ");
+    copy("readers.c", &["-O0"]);
+    refusal(&format!("{name}=rw"), &[&program], "has been built anew");
+    fs::remove_file(&program).expect("a program");
+    let offered = ran(place.path(), &["run", "--lock", "mcs", "--", "no-such-program"]);
+    assert!(!offered.stderr.contains("there is"), "{offered}");
+    copy("readers.c", &[]);
+    let offered = ran(place.path(), &["run", "--lock", "mcs", "--", "readers"]);
+    assert!(offered.stderr.contains("no such program in PATH; there is ./readers"), "{offered}");
+}
+
+/// What is wrong with a value is said in words, and no tip leads astray.
+#[test]
+fn wrong_values_are_answered_with_what_is_right() {
+    let place = directory();
+    let file = place.path().to_str().expect("a plain path");
+    for (line, part) in [
+        (&["report", "--top", "x", "p"][..], "write a whole number, such as 20"),
+        (&["diff", "--top", "1.5", "a", "b"], "write a whole number, such as 20"),
+        (&["report", "--ops", "0", "p"], "1 or more, such as 5000"),
+        (&["profile", "--ops", "x", "--", "true"], "1 or more, such as 5000"),
+        (&["attach", "mysqld"], "a process is a number: `pgrep NAME` tells it"),
+        (&["compare", "--lock", "mcs", "--pin", "1023", "--", "true"], "this machine has no core 1023"),
+        (&["gate", "--base", "./a", "--", "./a"], "the command of the candidate"),
+        (&["top", "999999999", "--batch"], "`pgrep NAME` tells the number"),
+    ] {
+        let answer = ran(place.path(), line);
+        assert!(answer.code() == Some(2) && answer.stderr.contains(part), "{line:?}: {answer}");
+    }
+    let minus = ran(place.path(), &["report", "--top", "-1", "p"]);
+    assert!(minus.code() == Some(2) && !minus.stderr.contains("tip"), "{minus}");
+    for force in [&[][..], &["--force"]] {
+        let line = [&["profile", "-q", "-o", file][..], force, &["--", "true"]].concat();
+        let answer = ran(place.path(), &line);
+        let said = "there is a folder of that name: give another name with -o";
+        assert!(answer.code() == Some(1) && answer.stderr.contains(said), "{answer}");
+        assert!(!answer.stderr.contains("--force"), "{answer}");
+    }
+    for asked in ["--help", "--version"] {
+        let full = fs::File::options().write(true).open("/dev/full").expect("a full device");
+        let status = Command::new(CONTEND).arg(asked).stdout(full).stderr(Stdio::null()).status();
+        assert_eq!(status.expect("it runs").code(), Some(1), "{asked}");
+    }
 }
 
 #[test]

@@ -157,7 +157,7 @@ fn unmatched(site: &str, program: &Path) -> bool {
     let mut command = Command::new(CONTEND);
     command.args(["run", "--only", &format!("{site}=ticket"), "--"]).arg(program);
     let outcome = run(command, HANG);
-    let unmatched = outcome.stderr.contains(&format!("`{site}` matched no lock"));
+    let unmatched = outcome.stderr.contains(&format!("`{site}`: no lock of that name was found"));
     let code = outcome.status.and_then(|status| status.code());
     assert!(outcome.stdout.contains("ok sites"), "--only {site}: {outcome}");
     assert_eq!(code, Some(if unmatched { 3 } else { 0 }), "--only {site}: {outcome}");

@@ -37,6 +37,35 @@ pub(crate) fn variants() -> impl TypedValueParser<Value = Variant> {
         .map(|name| Variant::named(&name).expect("a possible value is the name of a form"))
 }
 
+/// Reads how many rows of a table are shown.
+///
+/// # Errors
+///
+/// What is no whole number.
+pub(crate) fn rows(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "write a whole number, such as 20; 0 is for all".into())
+}
+
+/// Reads how many operations a program did.
+///
+/// # Errors
+///
+/// What is no whole number above 0.
+pub(crate) fn operations(text: &str) -> Result<u64, String> {
+    let number = text.parse().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| "write a whole number of 1 or more, such as 5000".into())
+}
+
+/// Reads the number of a process.
+///
+/// # Errors
+///
+/// What is none, such as the name of a program.
+pub(crate) fn process(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|&number| number > 0);
+    number.ok_or_else(|| "a process is a number: `pgrep NAME` tells it".into())
+}
+
 /// Splits `1.5h` into number and unit; `None` where there is no number, or a negative or infinite one.
 fn quantity(text: &str) -> Option<(f64, &str)> {
     let digits = text.find(|letter: char| !(letter.is_ascii_digit() || letter == '.')).unwrap_or(text.len());

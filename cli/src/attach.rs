@@ -1,6 +1,6 @@
 //! `contend attach`: the waits of a program that runs already, as a profile.
 
-use crate::arguments::{duration_between, size_between};
+use crate::arguments::{duration_between, process, size_between};
 use crate::interrupt;
 use crate::output::tell;
 use crate::recording::{self, Destination};
@@ -32,7 +32,7 @@ use std::time::Duration;
   contend diff before.contend after.contend            # two of them")]
 pub(crate) struct Args {
     /// The process
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_name = "PID", value_parser = process)]
     pid: u32,
 
     /// End after this time [default: with the program]

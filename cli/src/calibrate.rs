@@ -1,6 +1,6 @@
 //! `contend calibrate`: this machine's hand-over costs, as a machine file.
 
-use crate::output::{print, print_json};
+use crate::output::{self, print, print_json};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use compare::calibrate::{Calibration, Cores, file_text};
@@ -45,13 +45,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         !(to_stdout && json),
         "both --json and the machine file would go to standard output; drop one"
     );
+    let is_own_place = output.is_none();
     let path = match output {
         Some(path) => path,
         None => carried::this_path().context(
             "neither XDG_CONFIG_HOME nor HOME is set: say where the machine file goes with -o FILE",
         )?,
     };
-    let file = if to_stdout { None } else { Some(place(&path)?) };
+    let file = if to_stdout { None } else { Some(place(&path, is_own_place)?) };
     let cores = Cores::usable()?;
     let watch = Watch::start();
     let measured = Calibration::take(&cores, &BARS)?;
@@ -87,14 +88,15 @@ fn as_json(
     })
 }
 
-/// Whether the machine file can be written is told before the measurement, and the old one stays until the new one is whole.
-fn place(path: &Path) -> anyhow::Result<OutputFile> {
-    if let Some(directory) = path.parent() {
+/// Whether the machine file can be written is told before the measurement, and the old one stays until the new one is whole. Only the
+/// directory of the command's own place is made: one that the user names is there, or its name is a mistake.
+fn place(path: &Path, is_own_place: bool) -> anyhow::Result<OutputFile> {
+    if let Some(directory) = path.parent().filter(|_| is_own_place) {
         std::fs::create_dir_all(directory).with_context(|| {
             format!("cannot make the directory {} for the machine file", directory.display())
         })?;
     }
-    OutputFile::at(path)
+    output::file(path)
 }
 
 /// What the machine in the file of that path is called: as the file, where a machine may be called so.
@@ -107,6 +109,17 @@ fn name_for(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_file_takes_no_profiles_place_and_makes_no_directory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [profile, below] = ["good.contend", "none/this.toml"].map(|name| directory.path().join(name));
+        std::fs::write(&profile, profile::format::MAGIC).expect("a file");
+        let said = place(&profile, false).expect_err("a profile").to_string();
+        assert!(said.contains("is a profile, which would be written over"), "{said}");
+        assert!(place(&below, false).is_err() && !directory.path().join("none").exists());
+        assert!(place(&below, true).is_ok(), "the command's own place is made");
+    }
 
     #[test]
     fn a_machine_is_named_like_its_file() {

@@ -1,5 +1,6 @@
 //! `contend diff`: what grew between two profiles.
 
+use crate::arguments::rows;
 use crate::output::{self, own_command_line};
 use profile::{Diff, Options, Profile};
 use report::{Screen, differences};
@@ -43,7 +44,7 @@ pub(crate) struct Args {
     html: Option<PathBuf>,
 
     /// Show this many rows of each table; 0 shows all
-    #[arg(long, value_name = "N", default_value_t = 15)]
+    #[arg(long, value_name = "N", default_value_t = 15, value_parser = rows)]
     top: usize,
 }
 

@@ -196,6 +196,15 @@ fn parse() -> Command {
             let _ = std::io::stderr().write_all(plain.as_bytes());
             std::process::exit(error.exit_code());
         }
+        if !error.use_stderr()
+            && let Err(why) = error.print()
+        {
+            output::tell(&format!("cannot write to standard output: {why}"));
+            std::process::exit(1);
+        }
+        if !error.use_stderr() {
+            std::process::exit(error.exit_code());
+        }
         error.exit()
     })
 }
@@ -209,6 +218,14 @@ fn with_hint(mut error: clap::Error) -> clap::Error {
         let subcommand = name.to_str().and_then(|name| command.find_subcommand(name));
         subcommand.is_some_and(|found| found.get_positionals().any(clap::Arg::is_last_set))
     });
+    if !takes_program && let Some(ContextValue::StyledStrs(tips)) = error.remove(ContextKind::Suggested) {
+        // `-- -1` is for commands that take a program.
+        let others = tips.into_iter().filter(|tip| !tip.to_string().contains("as a value, use"));
+        let others: Vec<_> = others.collect();
+        if !others.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(others));
+        }
+    }
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else { return error };
     let at = words.iter().position(|word| word == argument.as_str());
     if error.kind() == ErrorKind::UnknownArgument

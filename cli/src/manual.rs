@@ -58,8 +58,21 @@ fn write_pages(command: &clap::Command, name: &str, folder: &Path) -> std::io::R
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone().display_name(name.to_owned()))
         .title(name.to_owned())
+        .source(format!("contend {}", env!("CARGO_PKG_VERSION")))
         .render(&mut page)?;
-    std::fs::write(folder.join(format!("{name}.1")), with_examples(&String::from_utf8_lossy(&page)))
+    let usage = command.clone().render_usage().to_string();
+    let page = with_usage(&with_examples(&String::from_utf8_lossy(&page)), &usage);
+    std::fs::write(folder.join(format!("{name}.1")), page)
+}
+
+/// A page whose synopsis is how the command itself says that it is used: clap_mangen leaves out names of values and the `--` before a
+/// program.
+fn with_usage(page: &str, usage: &str) -> String {
+    let lines = usage.lines().map(|line| line.trim_start_matches("Usage:").trim());
+    let usage: Vec<_> = lines.map(|line| line.replace('\\', r"\\e").replace('-', r"\-")).collect();
+    let Some((before, after)) = page.split_once(".SH SYNOPSIS\n") else { return page.to_owned() };
+    let (_, after) = after.split_at(after.find(".SH ").unwrap_or(after.len()));
+    format!("{before}.SH SYNOPSIS\n.nf\n{}\n.fi\n{after}", usage.join("\n"))
 }
 
 /// A page whose examples keep their lines: clap_mangen puts them into a section EXTRA, where troff fills them.
@@ -142,6 +155,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         man::<crate::Command>(&ManArgs { folder: folder.path().to_owned() }).unwrap();
         let page = std::fs::read_to_string(folder.path().join("contend-compare.1")).unwrap();
+        assert!(page.contains(&format!("\"contend {}\"", env!("CARGO_PKG_VERSION"))), "{page}");
+        let (_, usage) = page.split_once(".SH SYNOPSIS\n.nf\n").expect("a synopsis");
+        let usage = usage.lines().next().unwrap_or_default();
+        assert!(usage.starts_with("contend compare ") && usage.ends_with(r"\-\- <CMD>..."), "{usage}");
+        let gate = std::fs::read_to_string(folder.path().join("contend-gate.1")).unwrap();
+        assert!(gate.contains("contend gate [OPTIONS] \\-\\-base CMD… \\-\\- CMD…\n"), "{gate}");
         let (_, examples) = page.split_once(".SH EXAMPLES\n.nf\n").expect("a section of examples");
         let (examples, _) = examples.split_once(".fi").expect("an end of it");
         assert!(examples.contains("contend compare") && !examples.contains(".SH"), "{examples}");

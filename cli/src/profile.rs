@@ -1,7 +1,7 @@
 //! `contend profile`: run a program, record its locks, print the lock table.
 
 use crate::PRELOAD;
-use crate::arguments::{duration_between, size_between};
+use crate::arguments::{duration_between, operations, size_between};
 use crate::recording::{self, Destination};
 use crate::report::no_forecast;
 use launch::always_on::AlwaysOn;
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     destination: Destination,
 
     /// Operations that the program does, so that figures are for one of them
-    #[arg(long, value_name = "N", conflicts_with = "ops_regex", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "ops_regex", value_parser = operations)]
     ops: Option<u64>,
 
     /// Take the operations from the program's output: the number in the first group of the last match

@@ -1,5 +1,6 @@
 //! `contend report`: the lock table of a profile.
 
+use crate::arguments::{operations, rows};
 use crate::output::{self, own_command_line};
 use crate::progress;
 use clap::ValueEnum as _;
@@ -83,7 +84,7 @@ pub(crate) struct Args {
     timeline: Option<PathBuf>,
 
     /// Show this many rows; 0 shows all
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows)]
     top: usize,
 
     /// Show each of striped locks, that is of eight or more of one array or made by one call, instead of one row for all of them
@@ -91,7 +92,7 @@ pub(crate) struct Args {
     unfold: bool,
 
     /// Operations that the program did
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = operations)]
     ops: Option<u64>,
 
     /// Do not read the program's files: locks are named by file and address

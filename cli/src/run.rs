@@ -8,9 +8,9 @@ use launch::unreached::Lookout;
 use launch::{Launch, Only, Swapped, Swaps, parse_site};
 use profile::tally::SharedTally;
 use pthread::{environment, site::LIMIT};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Run an unmodified program with other locks.
@@ -118,6 +118,18 @@ fn ensure_one_lock_each(only: &[Only]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The locks of the profile in which the sites of `--only` are looked for.
+fn places_of(
+    named: Option<&Path>,
+    program: &OsStr,
+    arguments: &[OsString],
+) -> anyhow::Result<Option<Places>> {
+    let Some(path) = named else { return Ok(Places::in_current_folder(program)) };
+    let places = Places::read(path)?;
+    places.ensure_of(program, arguments)?;
+    Ok(Some(places))
+}
+
 /// Runs `contend run`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (program, arguments) = args.command.split_first().context("no program was given after `--`")?;
@@ -128,18 +140,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     );
     let mut only = all_sites(args.only)?;
     ensure_one_lock_each(&only)?;
-    if !only.is_empty() {
-        let places = match &args.profile {
-            Some(path) => Some(Places::read(path)?),
-            None => Places::in_current_folder(program),
-        };
-        if let Some(places) = places {
-            let found = places.find(&mut only);
-            // A profile that the user has not named is taken where it helps.
-            if args.profile.is_some() {
-                found?;
-            }
-        }
+    let named = args.profile.as_deref();
+    let mut places = if only.is_empty() { None } else { places_of(named, program, arguments)? };
+    // A profile that the user has not named is taken where it helps.
+    match places.as_ref().map(|places| places.find(&mut only)) {
+        Some(Err(_)) if named.is_none() => places = None,
+        Some(found) => found?,
+        None => {}
+    }
+    if let Some(places) = &places {
+        places.ensure_fits(&only)?;
     }
     ensure_few(&only)?;
     let chosen = if args.lock.is_empty() {
@@ -150,7 +160,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let swaps = Swaps { only, pure: args.pure, ..chosen };
     let tally = SharedTally::new(args.verbose).context("cannot make memory to count in")?;
     let mut launch = Launch::new(PRELOAD, program, arguments).swaps(swaps.clone());
-    if !swaps.is_empty() {
+    if !swaps.is_empty() || args.verbose {
         launch = launch.counted(&tally);
     }
     if args.verbose {
@@ -161,9 +171,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     leave_streams_to_program();
     let status = program.wait()?;
     let unreached = lookout.and_then(Lookout::finish);
-    if !swaps.is_empty() {
+    if !swaps.is_empty() || args.verbose {
         let swapped = Swapped::read(&tally);
-        tell(&swapped, &swaps, unreached.as_deref(), args.verbose);
+        tell(&swapped, &swaps, places.as_ref(), unreached.as_deref(), args.verbose);
         if status.success() && swapped.missed(&swaps) {
             return Ok(ExitCode::from(NOT_SWAPPED));
         }
@@ -172,8 +182,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Says on standard error what became of the program's locks, if that may surprise, or if it was asked for.
-fn tell(swapped: &Swapped, swaps: &Swaps, unreached: Option<&str>, verbose: bool) {
-    let mut lines = swapped.warnings(swaps);
+fn tell(swapped: &Swapped, swaps: &Swaps, places: Option<&Places>, unreached: Option<&str>, verbose: bool) {
+    let mut lines = swapped.warnings(swaps, places, unreached.is_none());
     if let Some(unreached) = unreached {
         lines.push(format!("not reached, so that glibc's locks were used: {unreached}"));
     }

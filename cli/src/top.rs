@@ -9,7 +9,7 @@ mod sort;
 mod terminal;
 mod view;
 
-use crate::arguments::duration_between;
+use crate::arguments::{duration_between, rows};
 use anyhow::Context as _;
 use profile::read::live::Watch;
 use profile::read::running;
@@ -73,7 +73,7 @@ pub(crate) struct Args {
     sort: Sort,
 
     /// Print this many rows for a table, or serve so many locks by name; 0 prints all
-    #[arg(long, value_name = "N", default_value_t = 20, requires = "without_screen")]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows, requires = "without_screen")]
     top: usize,
 
     /// Show each of striped locks, that is of eight or more of one array or made by one call, instead of one row for all of them, as
@@ -117,14 +117,23 @@ fn find(of: Option<&OsStr>) -> anyhow::Result<PathBuf> {
     let pid = of.to_str().filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
     let Some(pid) = pid else { return Ok(of.into()) };
     let of_file = if Path::new(of).exists() { format!("; the file is ./{pid}") } else { String::new() };
-    let pid: u32 = pid.parse().map_err(|_| UsageError::new(format!("there is no process {pid}{of_file}")))?;
-    let found = running::of_process(pid).with_context(|| format!("cannot look at process {pid}{of_file}"))?;
+    let pid: u32 = pid.parse().map_err(|_| no_process(&pid, &of_file))?;
+    let found = running::of_process(pid).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => no_process(&pid, &of_file).into(),
+        _ => anyhow::Error::new(error).context(format!("cannot look at process {pid}{of_file}")),
+    })?;
     found.with_context(|| {
         format!(
             "process {pid} has mapped no profile, so it is not recorded: start it by `contend profile -- CMD`, or give \
              the profile's name{of_file}"
         )
     })
+}
+
+fn no_process(pid: &impl std::fmt::Display, of_file: &str) -> UsageError {
+    UsageError::new(format!(
+        "there is no process {pid}: `pgrep NAME` tells the number of a program that runs{of_file}"
+    ))
 }
 
 fn the_only_one(search: &running::Search) -> anyhow::Result<PathBuf> {
@@ -208,7 +217,7 @@ mod tests {
         let none = find(Some(OsStr::new("99999999999"))).unwrap_err();
         assert!(none.is::<UsageError>(), "{none:#}");
         let gone = format!("{:#}", find(Some(OsStr::new("4194305"))).unwrap_err());
-        assert!(gone.contains("cannot look at process 4194305"), "{gone}");
+        assert!(gone.contains("there is no process 4194305: `pgrep NAME`"), "{gone}");
         assert_eq!(find(Some(OsStr::new("p.contend"))).unwrap(), Path::new("p.contend"));
     }
 }

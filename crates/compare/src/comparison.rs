@@ -219,7 +219,7 @@ impl Compared<'_> {
         for (number, row) in self.rows.iter().enumerate().filter(|&(number, _)| self.touched_nothing(number))
         {
             let (Some(swapped), Ok(swaps)) = (&self.swapped[number], swaps(&row.lock)) else { continue };
-            let reason = swapped.warnings(&swaps).join("; ");
+            let reason = swapped.warnings(&swaps, None, true).join("; ");
             match by_reason.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, locks)) => locks.push(&row.lock),
                 None => by_reason.push((reason, vec![&row.lock])),
@@ -286,6 +286,12 @@ impl Compared<'_> {
              a round. Equal programs come out as better or worse in fewer than one of 100 comparisons.",
             text::counted(u64::from(self.asked.runs), "run")
         );
+        let tried = self.tried();
+        if tried > 1 {
+            text += &format!(
+                " That is for each lock: of {tried} locks one comes out so by chance in up to {tried} of 100 calls."
+            );
+        }
         if (self.asked.runs as usize) < statistics::LEAST_RUNS {
             text += &format!(
                 " Fewer than {0} runs cannot tell a difference from chance: --runs {0} or more.",
@@ -324,13 +330,26 @@ impl Compared<'_> {
         let words =
             ["contend", "run", "--lock", &list, "--"].into_iter().chain(program.iter().map(|word| &**word));
         Some(format!(
-            "What to do: `{}`, which gives {} times ({} to {}) what glibc does. Use it: {}.{good}",
+            "What to do: `{}`, which gives {} times ({} to {}) what glibc does. Use it: {}.{good}{}",
             text::printable(&row.lock),
             text::short(gain.median),
             text::short(gain.low),
             text::short(gain.high),
             text::command_line(words),
+            self.confirmation(&row.lock),
         ))
+    }
+
+    /// How to confirm the best of several locks, which may be the best by chance.
+    fn confirmation(&self, lock: &str) -> String {
+        let tried = self.tried();
+        let asked = format!("contend compare --lock {} --runs 10 -- …", text::printable(lock));
+        if tried > 1 { format!(" Chosen among {tried}: confirm it by `{asked}`.") } else { String::new() }
+    }
+
+    /// Locks that were compared with glibc's.
+    fn tried(&self) -> usize {
+        self.rows.len().saturating_sub(1)
     }
 
     /// Medians and ranges of the locks.
@@ -466,6 +485,16 @@ mod tests {
         {
             assert!(instruction.contains(words), "{instruction}");
         }
+        let all = rows();
+        let tried = all.len() - 1;
+        let confirm =
+            format!("Chosen among {tried}: confirm it by `contend compare --lock mcs --runs 10 -- …`.");
+        assert_eq!(instruction.contains(&confirm), tried > 1, "{instruction}");
+        let [glibc, mcs, ..] = &all[..] else { panic!("two rows") };
+        let one = compared(Metric::WallTime, vec![glibc.clone(), mcs.clone()], &command);
+        assert!(
+            !one.instruction().unwrap().contains("confirm") && !one.explanation().contains("for each lock")
+        );
         let regex = Regex::new("(x)").unwrap();
         let worse =
             compared(Metric::Captured { regex, better: Better::Higher, per_second: false }, rows(), &command);

@@ -219,7 +219,8 @@ impl Gate {
     fn check(&self) -> anyhow::Result<()> {
         let mut commands = vec![(Side::Candidate, &self.candidate)];
         if let Base::Command(base) = &self.base {
-            commands.insert(0, (Side::Base, base));
+            // A base of one word gets the candidate's arguments, and with them the number of threads.
+            commands.push((Side::Base, base));
             for (side, command) in &commands {
                 let line: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
                 ensure_usage!(

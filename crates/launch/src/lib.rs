@@ -52,6 +52,8 @@ pub fn support(lock: &Lock, kind: ObjectKind) -> Option<Support> {
 pub struct Swaps {
     /// Lock by kind of object.
     pub kinds: BTreeMap<ObjectKind, String>,
+    /// The lock that was given for every kind that it can stand in for.
+    pub for_all: Option<String>,
     /// Locks of single sites.
     pub only: Vec<Only>,
     /// Waits that spin do so for ever.
@@ -100,7 +102,7 @@ impl Swaps {
                 ));
             }
             if support(lock, kind).is_none() {
-                return Err(format!("{name} cannot be a {}: {}", kind.name(), refusal(kind)));
+                return Err(cannot_be(name, kind));
             }
         }
         self.kinds.insert(kind, name.to_owned());
@@ -113,6 +115,7 @@ impl Swaps {
             return Ok(());
         }
         let lock = known(name)?;
+        self.for_all = Some(name.to_owned());
         for kind in ObjectKind::ALL.into_iter().filter(|&kind| support(lock, kind).is_some()) {
             let asked = if kind == ObjectKind::Rwlock { name } else { lock.name };
             self.kinds.insert(kind, asked.to_owned());
@@ -122,10 +125,11 @@ impl Swaps {
 
     /// Why objects of a kind are not swapped that no site names.
     pub fn why_not(&self, kind: ObjectKind) -> String {
-        let names = self.kinds.values().filter(|&name| name != GLIBC);
-        let cannot = |name: &&String| known(name).is_ok_and(|lock| support(lock, kind).is_none());
-        match names.clone().find(cannot) {
+        match &self.for_all {
             Some(name) if !self.kinds.contains_key(&kind) => format!("{name}: {}", refusal(kind)),
+            _ if !self.only.is_empty() => {
+                "--only names none of them, or a lock that cannot take their place".to_owned()
+            }
             _ => "no lock was chosen for them".to_owned(),
         }
     }
@@ -174,10 +178,16 @@ fn known(asked: &str) -> Result<&'static Lock, String> {
     Ok(lock)
 }
 
+/// Why a lock cannot replace objects of a kind.
+fn cannot_be(lock: &str, kind: ObjectKind) -> String {
+    format!("{lock} cannot be a {}: {}", kind.name(), refusal(kind))
+}
+
 fn refusal(kind: ObjectKind) -> &'static str {
     match kind {
         ObjectKind::Rwlock => "readers cannot share it",
-        ObjectKind::Mutex | ObjectKind::Spin => "it is for readers and writers",
+        ObjectKind::Mutex => "it does not fit into a mutex",
+        ObjectKind::Spin => "it does not fit into a spin lock",
     }
 }
 
@@ -402,7 +412,8 @@ mod tests {
             ("nosuch", "contend locks"),
             ("door=ticket", "mutex="),
             ("rwlock=ticket", "share"),
-            ("spin=rw", "readers"),
+            ("spin=rw", "does not fit into a spin lock"),
+            ("spin=adaptive", "does not fit into a spin lock"),
             ("mcs:writers", "no readers"),
             ("mutex=rw:writers", "rwlock="),
             ("rw:readers", "contend locks"),
@@ -411,6 +422,17 @@ mod tests {
             let refusal = Swaps::parse(text).unwrap_err();
             assert!(refusal.contains(part), "{text}: {refusal}");
         }
+    }
+
+    #[test]
+    fn a_lock_is_to_blame_for_the_kinds_that_it_was_asked_for() {
+        let why = |text: &str, kind| Swaps::parse(text).unwrap().why_not(kind);
+        assert_eq!(why("mcs", ObjectKind::Rwlock), "mcs: readers cannot share it");
+        assert_eq!(why("spin=mcs", ObjectKind::Rwlock), "no lock was chosen for them");
+        assert_eq!(why("adaptive", ObjectKind::Spin), "adaptive: it does not fit into a spin lock");
+        let only = vec![parse_site("rw=mcs").unwrap()];
+        let why = Swaps { only, ..Swaps::default() }.why_not(ObjectKind::Rwlock);
+        assert!(why.contains("cannot take their place"), "{why}");
     }
 
     #[test]

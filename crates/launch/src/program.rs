@@ -202,7 +202,13 @@ impl Program {
                 file.display()
             )),
             None => {
-                NotStarted::missing(format!("cannot run {name}: no such program in PATH{}", of_words(name)))
+                let here = Path::new(".").join(name);
+                let offer = if is_executable(&here) {
+                    format!("; there is {}", here.display())
+                } else {
+                    of_words(name).to_owned()
+                };
+                NotStarted::missing(format!("cannot run {name}: no such program in PATH{offer}"))
             }
         })
     }
@@ -215,6 +221,12 @@ impl Program {
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.0
+    }
+
+    /// Whether it is a binary, and no script.
+    pub(crate) fn is_elf(&self) -> bool {
+        let head = File::open(&self.0).ok().and_then(|mut file| head_of(&mut file).ok());
+        head.is_some_and(|head| head.starts_with(b"\x7fELF"))
     }
 
     /// Whether it is a binary that the Go compiler made: the locks of its Go code are no pthread's.

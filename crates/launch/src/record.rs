@@ -291,7 +291,7 @@ pub(crate) fn create(
     let create = |path: &Path| Recording::create(path, size_limit, sample_period, overwrite);
     let explain = |path: &Path, error: io::Error| {
         let remedy = match error.kind() {
-            io::ErrorKind::ResourceBusy => ": give another name with -o",
+            io::ErrorKind::ResourceBusy | io::ErrorKind::InvalidInput => ": give another name with -o",
             io::ErrorKind::AlreadyExists => ": give another name with -o, or --force to replace a file",
             io::ErrorKind::FileTooLarge => {
                 ": the limit of file sizes (ulimit -f) leaves no space for a profile"

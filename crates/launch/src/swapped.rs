@@ -1,6 +1,7 @@
 //! What became of a program's lock objects in a run with other locks: how many were swapped, how many were not, and why.
 
 use crate::Swaps;
+use crate::places::Places;
 use profile::format::Refusal;
 use profile::tally::{SITES, SharedTally, Tally};
 use pthread::object::ObjectKind;
@@ -116,9 +117,13 @@ impl Swapped {
         ObjectKind::ALL.into_iter().map(line).chain(conditions).collect()
     }
 
-    /// What went otherwise than the user who asked for the swaps may think.
-    pub fn warnings(&self, swaps: &Swaps) -> Vec<String> {
+    /// What went otherwise than the user who asked for the swaps may think. `places` are the locks of the profile in which the sites were
+    /// looked for; `all_reached` is false where another line names processes that were not reached.
+    pub fn warnings(&self, swaps: &Swaps, places: Option<&Places>, all_reached: bool) -> Vec<String> {
         let mut warnings = Vec::new();
+        if swaps.is_empty() {
+            return warnings; // as the user says
+        }
         if self.processes == 0 {
             warnings.push(
                 "no process loaded the preload library, so that nothing was swapped: the program is linked statically, runs \
@@ -136,34 +141,44 @@ impl Swapped {
                     grouped(late)
                 ));
             } else if matched == 0 {
-                warnings.push(format!(
-                    "--only `{site}` matched no lock, or none that its lock can be: give a name from the table of `contend profile`, \
-                     with --profile FILE if the profile is in another folder, or a symbol of the program"
-                ));
+                let not_found = match places.and_then(|places| places.unknown(site)) {
+                    Some(near) => format!("no lock of that name was found: {near}"),
+                    None => format!(
+                        "no lock of that name was found, or {} cannot take its place: give a name from the table of \
+                         `contend profile`, with --profile FILE if the profile is in another folder, or a symbol of the program",
+                        only.lock
+                    ),
+                };
+                warnings.push(format!("--only `{site}`: {not_found}"));
             }
         }
         if !self.any() && warnings.is_empty() {
-            let left: Vec<String> = ObjectKind::ALL
-                .into_iter()
-                .filter(|&kind| self.of(kind).left + self.of(kind).not_chosen > 0)
-                .map(|kind| match self.of(kind) {
-                    counts if self.counts_all || counts.not_chosen == 0 => {
-                        let number = counts.left + counts.not_chosen;
-                        format!("{} {}", grouped(number), kind.counted(number))
-                    }
-                    _ => format!("{} ({})", kind.plural(), swaps.why_not(kind)),
-                })
-                .collect();
-            let why = if left.is_empty() {
-                "the program made no lock of the kinds asked for by the pthread functions (locks of Rust, Go and the like \
-                 are its own)"
-                    .to_owned()
-            } else {
-                format!("left to glibc: {} (-v says why)", left.join(", "))
-            };
-            warnings.push(format!("nothing was swapped: {why}"));
+            warnings.extend(self.why_nothing(swaps, all_reached));
         }
         warnings
+    }
+
+    /// Why nothing was swapped; `None` where processes that were not reached say enough.
+    fn why_nothing(&self, swaps: &Swaps, all_reached: bool) -> Option<String> {
+        let left: Vec<String> = ObjectKind::ALL
+            .into_iter()
+            .filter(|&kind| self.of(kind).left + self.of(kind).not_chosen > 0)
+            .map(|kind| match self.of(kind) {
+                counts if self.counts_all || counts.not_chosen == 0 => {
+                    let number = counts.left + counts.not_chosen;
+                    format!("{} {}", grouped(number), kind.counted(number))
+                }
+                _ => format!("{} ({})", kind.plural(), swaps.why_not(kind)),
+            })
+            .collect();
+        let why = if left.is_empty() {
+            "no lock of the pthread functions was seen in the processes that were reached (locks of Rust, Go and the like are \
+             a program's own)"
+                .to_owned()
+        } else {
+            format!("left to glibc: {} (-v says why)", left.join(", "))
+        };
+        (all_reached || !left.is_empty()).then(|| format!("nothing was swapped: {why}"))
     }
 }
 
@@ -198,21 +213,25 @@ mod tests {
                 "condition variables: 2 left to glibc (shared between processes)"
             ]
         );
-        assert!(swapped.any() && swapped.warnings(&swaps).is_empty());
+        assert!(swapped.any() && swapped.warnings(&swaps, None, true).is_empty());
     }
 
     #[test]
     fn what_had_no_effect_is_said() {
         let tally = SharedTally::new(true).unwrap();
         let mut swaps = Swaps::parse("mutex=mcs").unwrap();
-        let warnings = |swaps: &Swaps| Swapped::read(&tally).warnings(swaps).join("\n");
+        let warnings = |swaps: &Swaps| Swapped::read(&tally).warnings(swaps, None, true).join("\n");
         assert!(warnings(&swaps).contains("no process"));
         count(&tally.get().processes, 1);
-        assert!(warnings(&swaps).contains("no lock of the kinds"));
+        assert!(warnings(&swaps).contains("no lock of the pthread functions was seen"));
+        let unreached = Swapped::read(&tally).warnings(&swaps, None, false);
+        assert!(unreached.is_empty(), "what was not reached is said: {unreached:?}");
+        assert!(warnings(&Swaps::parse("glibc").unwrap()).is_empty(), "nothing was to be swapped");
         let uncounted = SharedTally::new(false).unwrap();
         count(&uncounted.get().processes, 1);
         count(&uncounted.get().of(ObjectKind::Rwlock).not_chosen, 1);
-        let of_readers = Swapped::read(&uncounted).warnings(&Swaps::parse("mcs").unwrap()).join("\n");
+        let swaps_of_readers = Swaps::parse("mcs").unwrap();
+        let of_readers = Swapped::read(&uncounted).warnings(&swaps_of_readers, None, true).join("\n");
         assert!(of_readers.contains("reader-writer locks (mcs: readers cannot share it)"), "{of_readers}");
         count(&tally.get().of(ObjectKind::Rwlock).not_chosen, 1);
         assert!(warnings(&swaps).contains("glibc: 1 reader-writer lock (-v"), "{}", warnings(&swaps));
@@ -220,7 +239,7 @@ mod tests {
         assert!(warnings(&swaps).contains("3 reader-writer locks"));
         swaps.only.push(crate::parse_site("cache=mcs").unwrap());
         let missed = |swaps: &Swaps| Swapped::read(&tally).missed(swaps);
-        assert!(warnings(&swaps).contains("`cache` matched no lock") && missed(&swaps));
+        assert!(warnings(&swaps).contains("`cache`: no lock of that name") && missed(&swaps));
         count(&tally.get().sites[0], 1);
         assert!(!warnings(&swaps).contains("`cache`") && !missed(&swaps));
         count(&tally.get().late[0], 2);

@@ -80,6 +80,27 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// There is no file of the name, but something that is read once: a profile is read in many places.
+    #[error("{} is a pipe or a device: a profile is read from a file; save it first", path.display())]
+    NoFile {
+        /// The pipe.
+        path: PathBuf,
+    },
+    /// The file is a runtime's own account of its locks.
+    #[error(
+        "{} is {}, which `contend report` shows: nothing else reads it; profiles are made by `contend profile -o FILE -- CMD`",
+        path.display(),
+        match runtime {
+            Runtime::Go => "packed as a profile of Go's own",
+            Runtime::Java => "a recording of Java's Flight Recorder",
+        }
+    )]
+    OfRuntime {
+        /// The file.
+        path: PathBuf,
+        /// Whose it is.
+        runtime: Runtime,
+    },
     /// The file is of a version that this reader does not know.
     #[error(
         "{} is a profile of version {version}, and this contend reads version {}: use the contend that made it, or a newer one",
@@ -116,9 +137,9 @@ pub enum Error {
         /// Where the other one begins.
         offset: u64,
     },
-    /// A program that was attached to has no acquisitions to follow.
+    /// A program that was watched from outside has no acquisitions to follow.
     #[error(
-        "{} is made by `contend attach`, which only sees waits: `contend report` shows it, while it is written too",
+        "{} has waits only, as of `contend attach` or of a static program: `contend report` shows it, while it is written too",
         path.display()
     )]
     Attached {
@@ -157,8 +178,18 @@ impl Profile {
         let path = path.as_ref();
         // A pipe is not waited for: it is no profile.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
-        let file = file.map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
-        Self::read(&file, path)
+        let no_file = || Error::NoFile { path: path.to_owned() };
+        let file = file.map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound if path == Path::new("-") => no_file(),
+            _ => Error::Unreadable { path: path.to_owned(), source },
+        })?;
+        if file.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+            return Err(no_file());
+        }
+        Self::read(&file, path).map_err(|error| match (error, RuntimeWaits::whose(path)) {
+            (Error::Foreign { path }, Some(runtime)) => Error::OfRuntime { path, runtime },
+            (error, _) => error,
+        })
     }
 
     /// Reads a profile from an open file; `path` only names it in errors.
@@ -193,6 +224,12 @@ impl Profile {
     /// Whether the program was attached to while it ran, and nothing recorded it from inside.
     pub fn is_attached(&self) -> bool {
         !self.sections.is_empty() && self.sections.iter().all(Section::is_watched)
+    }
+
+    /// Whether the program of a section has become another one since, as far as build identifiers tell.
+    pub fn is_replaced(&self, section: &Section) -> bool {
+        let contents = debug_info::Contents::default();
+        symbols::Symbols::new(Some(&contents)).is_replaced(section)
     }
 
     /// One section for each process image, in the order in which they started.

@@ -273,7 +273,8 @@ impl Fresh {
             };
             let refusal = |kind, why: &str| Err(io::Error::new(kind, why));
             if !data.is_file() {
-                return refusal(io::ErrorKind::AlreadyExists, "the name is taken by no regular file");
+                let what = if data.is_dir() { "a folder" } else { "a device, a link or the like" };
+                return refusal(io::ErrorKind::InvalidInput, &format!("there is {what} of that name"));
             }
             let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
             let old = match OpenOptions::new().read(true).custom_flags(flags).open(path) {

@@ -2,11 +2,14 @@
 
 mod support;
 
-use contend_profile::read::{Diff, Error, Profile, to_folded, to_otel, to_pprof, to_trace};
+use contend_profile::read::{
+    Diff, Error, Profile, Runtime, RuntimeWaits, to_folded, to_otel, to_pprof, to_trace,
+};
 use contend_profile::record::{Mode, Outcome, PerThread, Trace};
 use contend_profile::{LockTable, Options};
 use proptest::prelude::*;
 use pthread::object::ObjectKind;
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use support::trace::check;
 use support::{File, NOW, STACK, pass};
@@ -92,6 +95,30 @@ fn what_is_no_profile_is_foreign() {
     }
     let missing = Profile::open("/nowhere/file.contend").unwrap_err();
     assert!(missing.to_string().contains("/nowhere/file.contend"), "{missing}");
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri makes no pipes in directories")]
+fn a_pipe_and_a_runtimes_own_account_are_said_to_be_what_they_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    let name = std::ffi::CString::new(pipe.to_str().unwrap()).unwrap();
+    // SAFETY: the name ends with a zero.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    for path in [pipe.as_path(), Path::new("-"), Path::new("/dev/null")] {
+        let said = Profile::open(path).unwrap_err().to_string();
+        assert!(said.ends_with("a profile is read from a file; save it first"), "{said}");
+    }
+    let profiles = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/profiles");
+    for (name, part) in [("go-mutex.pb.gz", "Go's own"), ("java-monitors.jfr", "Java's Flight Recorder")] {
+        let said = Profile::open(profiles.join(name)).unwrap_err().to_string();
+        assert!(said.contains(part) && said.contains("`contend report` shows"), "{said}");
+    }
+    let whole = std::fs::read(profiles.join("go-mutex.pb.gz")).unwrap();
+    let cut = folder.path().join("cut.pb.gz");
+    std::fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
+    let said = RuntimeWaits::open(Runtime::Go, &cut).unwrap_err().to_string();
+    assert!(said.contains("is truncated") && said.ends_with("fetch it again"), "{said}");
 }
 
 #[test]

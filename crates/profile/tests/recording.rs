@@ -874,6 +874,27 @@ fn how_long_a_lock_is_held_that_other_threads_release_is_not_known() {
     assert!(table_at_end(&file).rows.iter().any(|row| row.address == 0x2000 && row.share.is_some()));
 }
 
+/// What the recorder knows of a thread begins after the wait for its first lock.
+#[test]
+fn the_part_of_a_threads_time_is_unknown_where_it_hardly_did_more_than_wait_for_its_first_lock() {
+    let share = |more: u64| {
+        let file = File::new(MIB, 1);
+        let (t, lock) = (PerThread::new(), Trace::new());
+        let began = NOW.get();
+        pass(400);
+        file.recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, Some(began));
+        pass(2);
+        file.recorder.releasing(&t, &lock, Mode::Exclusive);
+        pass(more);
+        file.recorder.thread_ends(&t);
+        let table = table(&file);
+        assert_eq!((row(&table, 0x1000).waited_ns(), row(&table, 0x1000).held_ns()), (400.0, 2.0));
+        row(&table, 0x1000).share
+    };
+    assert_eq!(share(0), None, "it is not held all the time");
+    assert!(share(1_000).is_some_and(|share| share < 0.01));
+}
+
 #[test]
 fn a_lock_that_was_always_released_is_held_to_the_end() {
     let file = File::new(MIB, 1);
@@ -945,6 +966,30 @@ fn where_one_library_came_after_another_a_lock_has_the_name_of_neither() {
         "{:?}",
         before.header.warnings
     );
+}
+
+/// Without a word, a lock would have lost its name.
+#[test]
+fn a_program_that_is_gone_or_another_one_is_said_to_be() {
+    let warnings = |path: &str, symbols: bool| {
+        let file = File::new(MIB, 1);
+        let (t, lock) = (PerThread::new(), Trace::new());
+        let maps = format!("1000-3000 r-xp 00000000 08:01 7 {path}\n");
+        assert!(file.recorder.append(Type::Mappings, &[maps.as_bytes()]));
+        assert!(file.recorder.append(Type::BuildIds, &[&0x1000u64.to_le_bytes(), &[4, 1, 2, 3, 4]]));
+        file.pair(&t, &lock, 0x2000, 1, 5);
+        let profile = Profile::parse("test", &file.bytes()).unwrap();
+        profile.table(&Options { symbols, ..Options::default() }).header.warnings.join("\n")
+    };
+    let said = warnings("/nowhere/server", true);
+    let whole = "server was built anew since the profile, or is gone: its locks and calls are named by address; record again";
+    assert!(said.contains(whole), "{said}");
+    assert!(!warnings("/nowhere/server", false).contains("built anew"), "names were not asked for");
+    if cfg!(not(miri)) {
+        let this = std::env::current_exe().unwrap();
+        let said = warnings(this.to_str().unwrap(), true);
+        assert!(said.contains("was built anew since the profile"), "it has another identifier: {said}");
+    }
 }
 
 #[test]

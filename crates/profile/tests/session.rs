@@ -25,6 +25,10 @@ fn only_the_owner_can_read_it_and_only_a_profile_is_replaced() {
     let refusal = create(&path, Overwrite::Profiles).unwrap_err();
     assert_eq!(refusal.kind(), ErrorKind::AlreadyExists);
     assert_eq!(std::fs::read(&path).unwrap(), b"the only copy of a thesis");
+    for overwrite in [Overwrite::Profiles, Overwrite::AnyFile] {
+        let of_folder = create(directory.path(), overwrite).unwrap_err();
+        assert_eq!(of_folder.to_string(), "there is a folder of that name");
+    }
     let recording = create(&path, Overwrite::AnyFile).unwrap();
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(recording.path().is_absolute());

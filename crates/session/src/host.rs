@@ -1,5 +1,6 @@
 //! This computer, as reports name it, and the cores of it that this process may use.
 
+use crate::usage::UsageError;
 use anyhow::Context as _;
 use curve::text;
 use machine::{Machine as _, Native};
@@ -48,17 +49,34 @@ pub fn cores() -> u32 {
 ///
 /// The machine does not have them, or this process may not use them.
 pub fn run_on(cores: &[u32]) -> anyhow::Result<()> {
+    let allowed = allowed_cores();
+    if let Some(missing) = cores.iter().find(|core| !allowed.contains(core)) {
+        return Err(UsageError::new(format!(
+            "this machine has no core {missing} that this process may use: it has {}",
+            ranges(&allowed)
+        ))
+        .into());
+    }
     let mut set = CpuSet::new();
-    for &core in cores.iter().filter(|&&core| core <= LAST_CORE) {
+    for &core in cores {
         set.set(core as usize);
     }
-    sched_setaffinity(None, &set)
-        .with_context(|| format!("cannot run on the cores {cores:?} alone; does the machine have them?"))?;
+    sched_setaffinity(None, &set).with_context(|| format!("cannot run on the cores {cores:?} alone"))?;
     // The kernel leaves out what it cannot give, as long as one core is left.
     let given = allowed_cores();
     let missing: Vec<_> = cores.iter().filter(|core| !given.contains(core)).collect();
     anyhow::ensure!(missing.is_empty(), "the machine has no cores {missing:?} that this process may use");
     Ok(())
+}
+
+/// Ascending numbers in words, such as `0 to 3, 8`.
+fn ranges(numbers: &[u32]) -> String {
+    let of_range = |range: &[u32]| match range {
+        [first, .., last] => format!("{first} to {last}"),
+        alone => alone.first().map_or_else(String::new, u32::to_string),
+    };
+    let ranges = numbers.chunk_by(|one, next| one + 1 == *next).map(of_range);
+    ranges.collect::<Vec<_>>().join(", ")
 }
 
 /// The processor's name as `/proc/cpuinfo` gives it.
@@ -72,4 +90,18 @@ pub fn processor_name() -> String {
 pub fn today() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     now.split('T').next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_that_is_not_there_is_a_wrong_argument() {
+        assert_eq!(ranges(&[0, 1, 2, 3, 8, 10, 11]), "0 to 3, 8, 10 to 11");
+        let before = allowed_cores();
+        let error = run_on(&[before[0], LAST_CORE]).expect_err("no test runs on so many cores");
+        assert!(error.is::<UsageError>() && error.to_string().contains("has no core 1023"), "{error}");
+        assert_eq!(allowed_cores(), before);
+    }
 }

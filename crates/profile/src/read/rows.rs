@@ -21,7 +21,7 @@ use super::table::{
     Usage,
 };
 use super::times::Ticks;
-use super::warnings::{judge_concurrency, of_java, warnings};
+use super::warnings::{judge_concurrency, of_java, of_unread, warnings};
 use super::while_held::WhileHeld;
 use crate::format::{HeaderValues, ProcessValues, Quantity};
 use crate::record::MERGED;
@@ -176,6 +176,7 @@ pub(super) fn build(profile: &Profile, options: &Options) -> LockTable {
     }
     header.gil = Gil::among(&rows, header.threads_ns());
     header.warnings = warnings(profile, &header);
+    header.warnings.extend(of_unread(symbols.unread()));
     header.warnings.extend(of_java(&rows));
     let program = profile.sections.first().and_then(program_module);
     LockTable { header, rows, striped, kernel, program }
@@ -365,12 +366,14 @@ fn holders(section: &Section, number: u32) -> Vec<LockHolder> {
 
 fn relate_to_operation(row: &mut LockRow, header: &TableHeader) {
     let waits_ns = row.waited_ns() + row.all_condition_ns();
+    // A thread's first wait begins before the recorder knows the thread: of one that did little else, the time outside of waits is unknown.
+    let is_known = row.threads_ns >= waits_ns;
     row.threads_ns -= waits_ns;
-    relate(row, header);
+    relate(row, header, is_known);
 }
 
-/// The same where the threads' time is without their waits.
-pub(super) fn relate(row: &mut LockRow, header: &TableHeader) {
+/// The same where the threads' time is without their waits; `is_known` says whether that time is known.
+pub(super) fn relate(row: &mut LockRow, header: &TableHeader, is_known: bool) {
     // Held times are estimates where they are sampled; and who holds several merged locks at a time counts more than once.
     row.threads_ns = row.threads_ns.max(row.held_ns());
     let operations = header.operations.map_or(header.elapsed_ns / 1e9, |n| n as f64);
@@ -383,7 +386,7 @@ pub(super) fn relate(row: &mut LockRow, header: &TableHeader) {
     row.critical_section_ns = Some(hold.mean_ns().unwrap_or(0.0));
     // What is timed of one side tells more than nothing of the few of the other.
     let unknown = (row.exclusive.held_unknown() || row.shared.held_unknown()) && hold.mean_ns().is_none();
-    row.share = (!unknown).then(|| row.share_of(row.held_ns()));
+    row.share = (is_known && !unknown).then(|| row.share_of(row.held_ns()));
 }
 
 fn build_header(profile: &Profile, options: &Options, ns_per_tick: f64, threads: &Threads) -> TableHeader {

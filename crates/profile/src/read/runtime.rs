@@ -83,6 +83,12 @@ pub enum RuntimeError {
         /// What is wrong.
         source: io::Error,
     },
+    /// What was packed goes on after its end.
+    #[error("{} is truncated: what gzip packed goes on after its end; fetch it again", path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+    },
     /// It unpacks to more than is read.
     #[error("{} unpacks to more than {} MB, which no profile of Go's mutexes is", path.display(), go::LONGEST >> 20)]
     TooLong {

@@ -55,6 +55,7 @@ pub(super) struct Symbols<'f> {
     /// By path. A profile may name very many files that are not there, so that none of those takes the space of one that is.
     modules: HashMap<Arc<str>, Option<Box<Module<'f>>>>,
     functions: HashMap<(u64, u64), Arc<[Function]>>,
+    unread: BTreeSet<Arc<str>>,
 }
 
 struct Module<'f> {
@@ -99,7 +100,12 @@ const PAGE: u64 = crate::format::PAGE;
 impl<'f> Symbols<'f> {
     /// Reads no file without a place for its contents.
     pub(super) fn new(contents: Option<&'f Contents>) -> Self {
-        Self { contents, modules: HashMap::new(), functions: HashMap::new() }
+        Self { contents, modules: HashMap::new(), functions: HashMap::new(), unread: BTreeSet::new() }
+    }
+
+    /// Programs and libraries that a name was looked for in, and that are other ones now, or cannot be read: their paths.
+    pub(super) fn unread(&self) -> &BTreeSet<Arc<str>> {
+        &self.unread
     }
 
     /// The name of the variable that an address lies in, as `symbol+0xoffset`, `symbol@source.c` where others have that name, or
@@ -207,12 +213,16 @@ impl<'f> Symbols<'f> {
         // Zero-initialised variables lie behind the file's last mapping.
         let mapping = inside.or_else(|| section.mappings.before(address))?;
         let reused = section.mappings.is_reused(if inside.is_some() { address } else { mapping.end - 1 });
-        if let Some(module) = self.module(section, mapping) {
-            let own = module.address_of(mapping, address);
-            if let Some(own) = own {
-                let known = !reused && module.is_what_ran(section, mapping);
-                return Some(Located { path: &mapping.path, address: own, known, reused });
-            }
+        let (own, is_what_ran) = match self.module(section, mapping) {
+            Some(module) => (module.address_of(mapping, address), module.is_what_ran(section, mapping)),
+            None => (None, self.contents.is_none() || !is_of_a_program(section, mapping)),
+        };
+        if !is_what_ran && !reused && (own.is_some() || inside.is_some()) {
+            self.unread.insert(Arc::clone(&mapping.path));
+        }
+        if let Some(own) = own {
+            let known = !reused && is_what_ran;
+            return Some(Located { path: &mapping.path, address: own, known, reused });
         }
         inside.map(|m| Located {
             path: &m.path,
@@ -220,6 +230,15 @@ impl<'f> Symbols<'f> {
             known: false,
             reused,
         })
+    }
+
+    /// Whether the program of a section has become another one since.
+    pub(super) fn is_replaced(&mut self, section: &Section) -> bool {
+        let mut mappings = section.mappings.list().iter();
+        let Some(mapping) = mappings.find(|mapping| *mapping.path == *section.executable) else {
+            return false;
+        };
+        self.module(section, mapping).is_some_and(|module| !module.is_what_ran(section, mapping))
     }
 
     fn module(&mut self, section: &Section, mapping: &Mapping) -> Option<&Module<'f>> {
@@ -334,6 +353,12 @@ impl<'f> Module<'f> {
         }
         functions
     }
+}
+
+/// Whether a mapping is of the program or of a library, as far as the profile tells: other files that are mapped have no symbols.
+fn is_of_a_program(section: &Section, mapping: &Mapping) -> bool {
+    let first = section.mappings.start_of(&mapping.path, mapping.start);
+    *mapping.path == *section.executable || first.is_some_and(|first| section.build_ids.contains_key(&first))
 }
 
 /// The name of a function that is in others, as its symbol would say it.
@@ -467,7 +492,8 @@ fn file_and_number(path: &str, address: u64) -> String {
     format!("{}+{address:#x}", printable_up_to(LONGEST_FILE, base_name(path)))
 }
 
-fn base_name(path: &str) -> &str {
+/// The name of a file without its directory.
+pub(super) fn base_name(path: &str) -> &str {
     let path = path.strip_suffix(files::DELETED).unwrap_or(path);
     path.rsplit('/').next().unwrap_or(path)
 }

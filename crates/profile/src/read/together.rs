@@ -72,7 +72,8 @@ impl LockTable {
         }
         let mut striped = stripes(tables, &intervals, &named, &ids, several);
         for row in rows.iter_mut().chain(striped.iter_mut().map(|striped| &mut striped.row)) {
-            relate(row, &header);
+            let is_known = row.share.is_some();
+            relate(row, &header, is_known);
         }
         rows.sort_by(LockRow::cmp_cost);
         judge_concurrency(&mut header, &rows);
@@ -212,6 +213,7 @@ fn sum(parts: &[Part<'_>], intervals: &[Interval], id: LockId, several: bool) ->
         threads_ns: rows().map(|row| row.threads_ns).sum::<f64>() + unused_ns(parts, intervals),
         exclusive: usage(|row| &row.exclusive),
         shared: usage(|row| &row.shared),
+        share: rows().find_map(|row| row.share), // until it is known of all of them
         holders: holders(rows()),
         at_end: worst.at_end.clone().filter(|_| parts.len() == 1),
         call_sites: SiteUse::sum(rows().flat_map(|row| &row.call_sites)),
@@ -420,6 +422,7 @@ mod tests {
             program: "server".into(),
             threads: 2,
             threads_ns: 1e9,
+            share: Some(0.0),
             exclusive: Usage { acquisitions, contended: 1, wait, ..Usage::default() },
             ..any_row()
         };
@@ -548,6 +551,16 @@ mod tests {
         let row = &sum.rows[0];
         assert!(row.held_ns() > 2e9, "an estimate: {}", row.held_ns());
         assert_eq!(row.share, Some(1.0));
+    }
+
+    #[test]
+    fn a_share_that_no_profile_knows_is_unknown_of_all() {
+        let share = |shares: [Option<f64>; 2]| {
+            let row = |share| LockRow { share, ..held(10, 5e8, 1e9) };
+            let tables = [interval(0, Some(row(shares[0]))), interval(1, Some(row(shares[1])))];
+            LockTable::together(&named(tables)).expect("intervals").rows[0].share
+        };
+        assert_eq!((share([None, None]), share([None, Some(0.5)])), (None, Some(0.5)));
     }
 
     #[test]

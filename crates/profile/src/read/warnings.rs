@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Profile;
 use super::blocked::Blocked;
 use super::names::{LONGEST_FILE, printable_up_to};
+use super::symbols::base_name;
 use super::table::{LockRow, TableHeader};
 
 /// With fewer threads than this running or waiting for a lock at a time, several threads did not run together.
@@ -14,8 +15,8 @@ const TOGETHER: f64 = 1.2;
 const STOLEN: f64 = 0.05;
 /// Coverage below which most of what may have been a wait for a lock is not in the table.
 const COVERED: f64 = 0.5;
-/// Files that are named of those that were at the same addresses.
-const REUSED_SHOWN: usize = 4;
+/// Files that one warning names.
+const FILES_SHOWN: usize = 4;
 /// What is less than this part of a whole does not matter to it.
 const MATTERS: f64 = 0.05;
 
@@ -162,15 +163,30 @@ fn of_what_is_left_out(profile: &Profile, header: &TableHeader) -> Vec<String> {
 fn of_reused_addresses(profile: &Profile) -> Option<String> {
     let mut places = profile.sections.iter().flat_map(|section| section.mappings.reused());
     let first = places.next()?;
-    let of_name = |path: &Arc<str>| printable_up_to(LONGEST_FILE, path.rsplit('/').next().unwrap_or(path));
-    let files: BTreeSet<String> =
-        first.files.iter().chain(places.flat_map(|place| &place.files)).map(of_name).collect();
-    let shown: Vec<&str> = files.iter().take(REUSED_SHOWN).map(|name| &**name).collect();
-    let more = if files.len() > shown.len() { ", …" } else { "" };
     Some(format!(
-        "files were mapped one after another at the same addresses ({}{more}): locks and calls there are named by their address",
-        shown.join(", ")
+        "files were mapped one after another at the same addresses ({}): locks and calls there are named by their address",
+        listed(first.files.iter().chain(places.flat_map(|place| &place.files)))
     ))
+}
+
+/// Files whose symbols would have named locks or calls, and are those of another file now.
+pub(super) fn of_unread(paths: &BTreeSet<Arc<str>>) -> Option<String> {
+    let (were, their) = if paths.len() == 1 { ("was", "its") } else { ("were", "their") };
+    let or_gone = if paths.len() == 1 { "or is gone" } else { "or are gone" };
+    (!paths.is_empty()).then(|| {
+        format!(
+            "{} {were} built anew since the profile, {or_gone}: {their} locks and calls are named by address; record again",
+            listed(paths)
+        )
+    })
+}
+
+/// The names of some of these files, each once.
+fn listed<'p>(paths: impl IntoIterator<Item = &'p Arc<str>>) -> String {
+    let names = paths.into_iter().map(|path| printable_up_to(LONGEST_FILE, base_name(path)));
+    let names: BTreeSet<String> = names.collect();
+    let shown: Vec<&str> = names.iter().take(FILES_SHOWN).map(|name| &**name).collect();
+    format!("{}{}", shown.join(", "), if names.len() > shown.len() { ", …" } else { "" })
 }
 
 /// The library in which a Java virtual machine is.

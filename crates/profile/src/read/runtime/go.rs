@@ -4,7 +4,7 @@ mod proto;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -29,7 +29,11 @@ pub(super) fn open(path: &Path) -> Result<RuntimeWaits, RuntimeError> {
     let unreadable = |source| RuntimeError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
-    MultiGzDecoder::new(file).take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let unpacked = MultiGzDecoder::new(file).take(LONGEST + 1).read_to_end(&mut bytes);
+    unpacked.map_err(|source| match source.kind() {
+        ErrorKind::UnexpectedEof => RuntimeError::Truncated { path: path.to_owned() },
+        _ => unreadable(source),
+    })?;
     if bytes.len() as u64 > LONGEST {
         return Err(RuntimeError::TooLong { path: path.to_owned() });
     }

@@ -11,8 +11,8 @@ use common::{Cell, M, TWO_SOCKETS, hardware};
 use contend_simulator::{Hardware, Options, Report, Simulation, TransactionCounts};
 use locks::api::{ElidedMutex, ElidedRwLock};
 use locks::{
-    LazySubscription, Next, Policy, RawLock, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree, Rw,
-    Subscription, Tas, Ticket, TimedLock, TimedRwLock,
+    LazySubscription, Next, Policy, RawLock, RawRwLock, RetryLessOften, RetryOneByOne, RetryThenSkip,
+    RetryWhenFree, Rw, Subscription, Tas, Ticket, TimedLock, TimedRwLock,
 };
 use machine::random::Random;
 use machine::transaction::{Cause, NESTED};

@@ -80,7 +80,7 @@ pub fn note_renamed(name: &str) {
     static NOTED: Mutex<BTreeSet<&str>> = Mutex::new(BTreeSet::new());
     let Some(now) = locks::catalogue::renamed(name) else { return };
     if NOTED.lock().unwrap_or_else(PoisonError::into_inner).insert(now) {
-        eprintln!("note: the lock `{name}` is called `{now}` now; the next release drops the old name");
+        eprintln!("contend: the lock `{name}` is called `{now}` now; the next release drops the old name");
     }
 }
 

@@ -366,8 +366,9 @@ fn holders(section: &Section, number: u32) -> Vec<LockHolder> {
 
 fn relate_to_operation(row: &mut LockRow, header: &TableHeader) {
     let waits_ns = row.waited_ns() + row.all_condition_ns();
-    // A thread's first wait begins before the recorder knows the thread: of one that did little else, the time outside of waits is unknown.
-    let is_known = row.threads_ns >= waits_ns;
+    // A thread's first wait may begin before the recorder knows the thread: where threads did little else, their time outside of waits is
+    // unknown. Holds that are as long as what is missing bound it.
+    let is_known = row.threads_ns + row.held_ns() >= waits_ns;
     row.threads_ns -= waits_ns;
     relate(row, header, is_known);
 }

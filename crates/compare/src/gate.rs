@@ -320,9 +320,7 @@ impl Gate {
             }
             Ok(Some(trial))
         })?;
-        // The load at the start is that of the build before; who else runs meanwhile is measured.
-        let noise = Noise { load_before: None, ..watch.stop() };
-        Ok(Measured { cases, rows, shares, profiles, noise })
+        Ok(Measured { cases, rows, shares, profiles, noise: watch.stop() })
     }
 
     /// Runs the program once; leaves a profile in the file if it records anything.

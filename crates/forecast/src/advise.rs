@@ -499,8 +499,7 @@ fn rounds(
         },
     )?;
     drop(steps);
-    // The load at the start is that of what ran before; who else runs meanwhile is measured.
-    measured.noise = Noise { load_before: None, ..watch.stop() };
+    measured.noise = watch.stop();
     measured.cut_short = interrupt::came();
     let found = found.into_inner();
     let cases = hung.marked(cases);

@@ -1,7 +1,7 @@
 //! How busy the machine was with other work while something was timed.
 //!
-//! The two files of `/proc` are read by hand: `procfs` reads the load as an `f32`, which prints other digits than the kernel's, and
-//! of the counts those of each interrupt too.
+//! What ran meanwhile decides, not the load average, which the build before has left behind. `/proc/stat` is read by hand: `procfs`
+//! reads the counts of each interrupt, too.
 
 mod throttled;
 
@@ -67,7 +67,6 @@ impl Ticks {
 /// A watch on the machine that runs while something is timed.
 #[derive(Debug)]
 pub struct Watch {
-    load: Option<f64>,
     ticks: Option<Ticks>,
     own_cpu: Duration,
     began: Instant,
@@ -78,11 +77,7 @@ pub struct Watch {
 impl Watch {
     /// Starts watching.
     pub fn start() -> Self {
-        // The load is that of all cores.
-        let has_all = online_cores().is_none_or(|all| allowed_cores().len() >= all);
-        let load = fs::read_to_string("/proc/loadavg").ok().filter(|_| has_all);
         Self {
-            load: load.and_then(|text| text.split(' ').next()?.parse().ok()),
             ticks: Ticks::now(),
             own_cpu: own_cpu(),
             began: Instant::now(),
@@ -101,7 +96,6 @@ impl Watch {
             _ => Noise::default(),
         };
         Noise {
-            load_before: self.load,
             throttled_share: self.throttled_share(),
             was_stopped: signals::continued() != self.continued,
             ..of_machine
@@ -120,8 +114,6 @@ impl Watch {
 /// What else the machine did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Noise {
-    /// Load average of the minute before.
-    pub load_before: Option<f64>,
     /// Share of all cores' time that programs used which were not being timed.
     pub others_share: Option<f64>,
     /// Share of all cores' time that a hypervisor gave to other work.
@@ -132,12 +124,6 @@ pub struct Noise {
     /// Whether the command was stopped for a time, as by Ctrl-Z: a run that ended meanwhile seems longer than it was.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub was_stopped: bool,
-}
-
-/// How many cores the machine has.
-fn online_cores() -> Option<usize> {
-    // SAFETY: the call takes a number.
-    usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).ok()
 }
 
 impl Noise {
@@ -182,11 +168,6 @@ impl Noise {
         }
         if self.was_stopped {
             all.push(("the command was stopped for a time".into(), "measure again, and let it run"));
-        }
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        if let Some(load) = self.load_before.filter(|&load| load > 0.5 * cores as f64) {
-            let what = format!("the load was {load} on {cores} cores at the start");
-            all.push((what, "the machine was not at rest"));
         }
         all
     }

@@ -26,7 +26,7 @@ use launch::{GLIBC, Launch, Library, Swapped};
 use profile::tally::SharedTally;
 use profile::{LockTable, Profile};
 use serde::Serialize;
-use session::noise::{Noise, Watch};
+use session::noise::Watch;
 use session::progress::{Progress, Work};
 use session::scratch::Scratch;
 use std::collections::BTreeSet;
@@ -313,8 +313,7 @@ fn measured(
         Ok((!session::interrupt::came()).then_some(trial))
     })?;
     drop(steps);
-    // The load at the start is that of the program before; who else runs meanwhile is measured.
-    let noise = Noise { load_before: None, ..watch.stop() };
+    let noise = watch.stop();
     let values = |runs: &LockRuns, threads: u32| -> Vec<f64> {
         runs.values
             .iter()

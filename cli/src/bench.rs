@@ -95,7 +95,7 @@ fn measure_with_threads(bench: &Bench, workload: &Workload) -> anyhow::Result<Fi
     match workload {
         Workload::Cost(args) => cost::run(bench, &args.options()),
         Workload::Throughput(args) => throughput::run(bench, &args.options(bench)),
-        Workload::Regimes(args) => Ok(regimes(bench, args)?.findings),
+        Workload::Regimes(args) => Ok(regimes(bench, args)?.0.findings),
         Workload::PingPong(args) => ping_pong::run(bench, &args.options()),
         Workload::Cacheline(args) => cacheline::run(bench, &args.options()),
         Workload::Fops(args) => kernel::run(bench, kernel::Load::Fops, &args.options()),
@@ -111,8 +111,11 @@ fn measure_with_threads(bench: &Bench, workload: &Workload) -> anyhow::Result<Fi
     }
 }
 
-/// Runs every lock in every regime, and writes the page if there is to be one.
-fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<regimes::Regimes> {
+/// The exit code of a run that was too disturbed for a page.
+const DISTURBED: u8 = 3;
+
+/// Runs every lock in every regime, and writes the page if there is to be one; with the exit code.
+fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<(regimes::Regimes, ExitCode)> {
     let (options, machines) = (args.options(bench)?, args.machines()?);
     let pictured = args.output.as_deref().map(|path| (path, path.with_extension("svg")));
     ensure_usage!(
@@ -126,13 +129,22 @@ fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<regimes::Regimes> {
     let plan = regimes::plan(bench, &options, machines.as_ref())?;
     tell(&plan);
     let regimes = regimes::run(bench, &options, machines.as_ref())?;
+    let mut code = if regimes.findings.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     if let (Some((page, picture)), Some((path, drawing))) = (files, pictured) {
         let name = drawing.file_name().unwrap_or_default().to_string_lossy();
-        write_page(page, &regimes.page(&own_command_line(), &text::printable(&name)))?;
-        picture.write(&regimes.findings.svg()?)?;
-        tell(&format!("written to {} and {}", path.display(), drawing.display()));
+        match regimes.page(&own_command_line(), &text::printable(&name)) {
+            Ok(text) => {
+                write_page(page, &text)?;
+                picture.write(&regimes.findings.svg()?)?;
+                tell(&format!("written to {} and {}", path.display(), drawing.display()));
+            }
+            Err(_) => {
+                tell(&format!("{} is not written, since the runs were disturbed", path.display()));
+                code = ExitCode::from(DISTURBED);
+            }
+        }
     }
-    Ok(regimes)
+    Ok((regimes, code))
 }
 
 /// Runs `contend bench`.
@@ -153,12 +165,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let picture = output::file_at(svg.as_deref())?;
     interrupt::keep();
     let bench = or_refused(|| Bench::new(&BARS))?;
-    let (findings, cells) = match workload {
+    let (findings, cells, code) = match workload {
         Workload::Regimes(args) => {
-            let regimes = or_refused(|| regimes(&bench, args))??;
-            (regimes.findings, Some(regimes.cells))
+            let (regimes, code) = or_refused(|| regimes(&bench, args))??;
+            (regimes.findings, Some(regimes.cells), code)
         }
-        other => (measure(&bench, other)?, None),
+        other => {
+            let findings = measure(&bench, other)?;
+            let code = if findings.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            (findings, None, code)
+        }
     };
     // Before anything is printed: standard output may be a full disk, which ends the command.
     let drawn = picture.map_or(Ok(()), |file| file.write(findings.svg()?));
@@ -173,6 +189,5 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     drawn?;
     progress::warn(&findings.noise.warnings());
-    let code = if findings.has_failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     Ok(interrupt::exit_code("rows hold the rounds that were finished", code))
 }

@@ -15,7 +15,7 @@ use topology::{MachineFile, carried};
 ///
 /// Threads pinned to cores time a cache line's way between cores of each distance that the machine has, one more
 /// waiter on a lock, a sleeper's wake-up and a context switch. It takes a few seconds, and the machine should have
-/// nothing else to do. Predictions use the result from then on; `contend machines` lists it as `this`.
+/// nothing else to do. Predictions use the result from then on; `contend machines` lists it as `this-machine`.
 ///
 /// What cannot be measured is said to be assumed: a second waiter needs a third core.
 #[derive(Debug, clap::Args)]
@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn a_machine_file_takes_no_profiles_place_and_makes_no_directory() {
         let directory = tempfile::tempdir().expect("a directory");
-        let [profile, below] = ["good.contend", "none/this.toml"].map(|name| directory.path().join(name));
+        let [profile, below] =
+            ["good.contend", "none/this-machine.toml"].map(|name| directory.path().join(name));
         std::fs::write(&profile, profile::format::MAGIC).expect("a file");
         let said = place(&profile, false).expect_err("a profile").to_string();
         assert!(said.contains("is a profile, which would be written over"), "{said}");
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn a_machine_is_named_like_its_file() {
         assert_eq!(name_for(Path::new("/x/big server.toml")), "bigserver");
-        assert_eq!(name_for(Path::new("-")), "this");
-        assert_eq!(name_for(Path::new("/")), "this");
+        assert_eq!(name_for(Path::new("-")), "this-machine");
+        assert_eq!(name_for(Path::new("/")), "this-machine");
     }
 }

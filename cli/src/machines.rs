@@ -6,14 +6,14 @@ use report::{Cell, Column, Screen, Table};
 use session::names;
 use std::path::Path;
 use std::process::ExitCode;
-use topology::carried::{self, CARRIED, THIS, TYPICAL, this_path};
+use topology::carried::{self, CARRIED, THIS, THIS_BEFORE, TYPICAL, calibrated_path};
 use topology::{MachineFile, Range};
 
 /// List the machines that forecasts and simulations know.
 ///
 /// A machine is a TOML file: its sockets, dies and cores, and what a line transfer, one more waiter and a wake-up cost,
 /// each number with its source. Wherever a machine is asked for, give one of these names or the path of such a file.
-/// `this` is the machine you are on, once `contend calibrate` has measured it.
+/// `this-machine` is the one you are on, once `contend calibrate` has measured it.
 #[derive(Debug, Clone, Copy, clap::Args)]
 #[command(after_help = "Examples:
   contend machines
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { json } = args;
     let mut machines = Vec::new();
-    let this = this_path();
+    let this = calibrated_path();
     if let Some(path) = this.as_deref().filter(|path| path.exists()) {
         machines.push((THIS, read(path)?));
     }
@@ -70,7 +70,9 @@ fn text(machines: &[(&str, MachineFile)], screen: Screen) -> String {
          its source.\n",
     );
     if machines.iter().all(|(name, _)| *name != THIS) {
-        notes.push_str("`this` is not calibrated: contend calibrate measures the machine you are on.\n");
+        notes.push_str(
+            "`this-machine` is not calibrated: contend calibrate measures the machine you are on.\n",
+        );
     }
     table.terminal(screen) + &screen.fit(&notes)
 }
@@ -86,8 +88,17 @@ pub(crate) fn load(name_or_path: &str) -> anyhow::Result<MachineFile> {
     if let Some(machine) = carried::find(name_or_path) {
         return machine.with_context(|| format!("the machine `{name_or_path}` that contend carries"));
     }
-    if name_or_path == THIS {
-        let path = this_path().context("neither XDG_CONFIG_HOME nor HOME is set, so there is no `this`")?;
+    if matches!(name_or_path, THIS | THIS_BEFORE) {
+        if name_or_path == THIS_BEFORE {
+            static NOTED: std::sync::Once = std::sync::Once::new();
+            NOTED.call_once(|| {
+                eprintln!(
+                    "contend: the machine `{THIS_BEFORE}` is called `{THIS}` now; the next release drops the old name"
+                );
+            });
+        }
+        let path = calibrated_path()
+            .with_context(|| format!("neither XDG_CONFIG_HOME nor HOME is set, so there is no `{THIS}`"))?;
         anyhow::ensure!(
             path.exists(),
             "this machine is not calibrated ({} does not exist): run `contend calibrate`, or name another of `contend machines`",
@@ -106,7 +117,7 @@ pub(crate) fn load(name_or_path: &str) -> anyhow::Result<MachineFile> {
 
 /// The calibrated machine if there is one, else one that assumes everything, in wide ranges.
 pub(crate) fn default_machine() -> anyhow::Result<MachineFile> {
-    match this_path() {
+    match calibrated_path() {
         Some(path) if path.exists() => read(&path),
         _ => load(TYPICAL),
     }

@@ -203,7 +203,7 @@ def test_figures_are_reproduced(tmp_path: Path) -> None:
         ({"kind": "bench"}, "simulate, check, reproduce"),
         ({**SMALL, "lock": []}, "`lock` is an empty list"),
         ({**SMALL, "lock": "ticket,mcs"}, "write a list"),
-        ({**SMALL, "machine": "this"}, "contend calibrate -o FILE"),
+        ({**SMALL, "machine": "this-machine"}, "contend calibrate -o FILE"),
         ({**SMALL, "seed": {}}, "`seed` is {}"),
         ({"kind": "simulate", "lock": "mcs"}, "no workload and no cores"),
         ({"kind": "simulate", "workload": ["false-sharing", "counter"], "cores": 2}, "the grid has no lock: counter needs one"),

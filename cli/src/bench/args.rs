@@ -217,6 +217,8 @@ pub(crate) struct Regimes {
     pub(crate) seed: u64,
 
     /// Write a page with decisions, tables and map into this file, and the map beside it as SVG
+    ///
+    /// Where the runs were disturbed there is no page: the exit code is 3.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

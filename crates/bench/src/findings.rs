@@ -178,9 +178,6 @@ impl Findings {
                 let _ = writeln!(chapter, "{note}\n");
             }
         }
-        for warning in self.noise.warnings() {
-            let _ = writeln!(chapter, "**Do not trust these figures**: {warning}.\n");
-        }
         chapter
     }
 }

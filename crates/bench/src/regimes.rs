@@ -149,13 +149,13 @@ fn names_by_reason(missing: &[Contender]) -> String {
 pub fn plan(bench: &Bench, options: &Options, machines: Option<&Machines>) -> anyhow::Result<String> {
     let plan = Plan::new(bench, options, machines)?;
     let rounds = options.common.runs;
-    let (regimes, locks) = (plan.regimes.len(), counted(plan.chosen.len() as u64, "lock"));
+    let (regimes, locks) = (plan.regimes.len() as u64, counted(plan.chosen.len() as u64, "lock"));
     let runs = counted(u64::from(rounds), "run");
     Ok(match machines {
-        Some(_) => format!("{regimes} simulated regimes, {locks}, {runs} of each"),
+        Some(_) => format!("{}, {locks}, {runs} of each", counted(regimes, "simulated regime")),
         None => format!(
-            "{regimes} regimes, {locks}, {runs} of each after a warm-up: {} of runs, besides the start of each and locks that \
-             do not end in time",
+            "{}, {locks}, {runs} of each after a warm-up: {} of runs, besides the start of each and locks that do not end in time",
+            counted(regimes, "regime"),
             shown_duration(plan.time(false, rounds) + plan.time(true, rounds))
         ),
     })
@@ -222,10 +222,10 @@ fn parts(measured: &[Measured], how: &str) -> Vec<Part> {
             heading: heading.into(),
             table: standings::table(&of_kind),
             notes: vec![format!(
-                "{} regimes. A ratio is a lock's acquisitions a second over those of the regime's best lock, by medians: 1 is \
+                "{}. A ratio is a lock's acquisitions a second over those of the regime's best lock, by medians: 1 is \
                  the best, 0 did not end in time or failed. `{NEAR_HEADING}` counts ratios of 0.9 or more, by medians; `{FAR_HEADING}` those where not even the lock's best run comes to 0.9 of the worst run of the best. In {ties} regimes the range of another lock overlaps with that of the best. `slowest` is the least part of \
                  the mean thread's acquisitions that the slowest thread got, and `longest wait` the longest of any thread.",
-                of_kind.len()
+                counted(of_kind.len() as u64, "regime")
             )],
         });
     }
@@ -234,7 +234,15 @@ fn parts(measured: &[Measured], how: &str) -> Vec<Part> {
 
 impl Regimes {
     /// The page, made by this command, with the map in a file of this name beside it.
-    pub fn page(&self, command: &str, picture: &str) -> String {
+    ///
+    /// # Errors
+    ///
+    /// Something disturbed the runs: what, and what to do.
+    pub fn page(&self, command: &str, picture: &str) -> Result<String, String> {
+        let disturbed = self.findings.noise.warnings();
+        if !disturbed.is_empty() {
+            return Err(disturbed.join("; "));
+        }
         let cut = if interrupt::came() {
             "**Cut short**: regimes that were not finished are left out.\n\n"
         } else {
@@ -249,7 +257,7 @@ impl Regimes {
             shown_duration(self.took),
             self.findings.markdown(),
         );
-        page.trim_end().to_owned() + "\n"
+        Ok(page.trim_end().to_owned() + "\n")
     }
 }
 
@@ -286,7 +294,7 @@ mod tests {
             noise: Noise::default(),
         };
         let regimes = Regimes { findings, cells: regime::table(&both), took: Duration::ZERO };
-        let page = regimes.page("contend bench regimes", "regimes.svg");
+        let page = regimes.page("contend bench regimes", "regimes.svg").unwrap();
         for part in [
             "`contend bench regimes`", "](regimes.svg)", "### Which lock when", "### Mutual exclusion",
             "### Reads and writes",
@@ -295,5 +303,9 @@ mod tests {
         }
         assert!(regimes.findings.svg().unwrap().contains("ticket"));
         assert_eq!(regimes.cells.len(), 4);
+        let noise = Noise { others_share: Some(0.5), ..Noise::default() };
+        let disturbed = Regimes { findings: Findings { noise, ..regimes.findings }, ..regimes };
+        let refused = disturbed.page("contend bench regimes", "regimes.svg").unwrap_err();
+        assert!(refused.starts_with("other programs used 50 % of the cores meanwhile: "), "{refused}");
     }
 }

@@ -40,7 +40,7 @@ void contend_set_spin_bound(unsigned int pauses);
 /* adaptive: the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
    composed of futex, rw and osq; Linux mutex since 3.10. Fairness: of those that sleep one enters in each ms, ahead of newcomers. */
 typedef struct contend_adaptive {
-    uint32_t contend_private[5];
+    uint64_t contend_private[2];
 } contend_adaptive_t;
 int contend_adaptive_wrlock(contend_adaptive_t *lock);
 int contend_adaptive_trywrlock(contend_adaptive_t *lock);
@@ -117,21 +117,6 @@ int contend_lockref_timedlock(contend_lockref_t *lock, const struct timespec *at
 int contend_lockref_clocklock(contend_lockref_t *lock, int clock, const struct timespec *at);
 int contend_lockref_unlock(contend_lockref_t *lock);
 
-/* rw_queued: a reader-writer spin lock whose waiters queue up at a ticket lock.
-   Linux 3.16, 2017. Fairness: first in, first out; up to 32,768 waiters. */
-typedef struct contend_rw_queued {
-    uint64_t contend_private[1];
-} contend_rw_queued_t;
-int contend_rw_queued_wrlock(contend_rw_queued_t *lock);
-int contend_rw_queued_trywrlock(contend_rw_queued_t *lock);
-int contend_rw_queued_wrunlock(contend_rw_queued_t *lock);
-int contend_rw_queued_rdlock(contend_rw_queued_t *lock);
-int contend_rw_queued_tryrdlock(contend_rw_queued_t *lock);
-int contend_rw_queued_rdunlock(contend_rw_queued_t *lock);
-int contend_rw_queued_rdlock_again(contend_rw_queued_t *lock);
-int contend_rw_queued_unlock(contend_rw_queued_t *lock);
-int contend_rw_queued_downgrade(contend_rw_queued_t *lock);
-
 /* mcs: a queue of nodes; every waiter watches its own.
    Mellor-Crummey and Scott 1991. Fairness: first in, first out. */
 typedef struct contend_mcs {
@@ -201,6 +186,40 @@ int contend_qspin_lock(contend_qspin_t *lock);
 int contend_qspin_trylock(contend_qspin_t *lock);
 int contend_qspin_unlock(contend_qspin_t *lock);
 
+/* rw_queued: a reader-writer spin lock whose waiters queue up at a ticket lock.
+   Linux 3.16, 2017. Fairness: first in, first out; up to 32,768 waiters. */
+typedef struct contend_rw_queued {
+    uint64_t contend_private[1];
+} contend_rw_queued_t;
+int contend_rw_queued_wrlock(contend_rw_queued_t *lock);
+int contend_rw_queued_trywrlock(contend_rw_queued_t *lock);
+int contend_rw_queued_wrunlock(contend_rw_queued_t *lock);
+int contend_rw_queued_rdlock(contend_rw_queued_t *lock);
+int contend_rw_queued_tryrdlock(contend_rw_queued_t *lock);
+int contend_rw_queued_rdunlock(contend_rw_queued_t *lock);
+int contend_rw_queued_rdlock_again(contend_rw_queued_t *lock);
+int contend_rw_queued_unlock(contend_rw_queued_t *lock);
+int contend_rw_queued_downgrade(contend_rw_queued_t *lock);
+
+/* rwsem: a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms.
+   Long 2019; Linux 6.1. Fairness: none, but the first waiter is bypassed for at most 4 ms, or until it is woken next. */
+typedef struct contend_rwsem {
+    uint64_t contend_private[3];
+} contend_rwsem_t;
+int contend_rwsem_wrlock(contend_rwsem_t *lock);
+int contend_rwsem_trywrlock(contend_rwsem_t *lock);
+int contend_rwsem_timedwrlock(contend_rwsem_t *lock, const struct timespec *at);
+int contend_rwsem_clockwrlock(contend_rwsem_t *lock, int clock, const struct timespec *at);
+int contend_rwsem_wrunlock(contend_rwsem_t *lock);
+int contend_rwsem_rdlock(contend_rwsem_t *lock);
+int contend_rwsem_tryrdlock(contend_rwsem_t *lock);
+int contend_rwsem_timedrdlock(contend_rwsem_t *lock, const struct timespec *at);
+int contend_rwsem_clockrdlock(contend_rwsem_t *lock, int clock, const struct timespec *at);
+int contend_rwsem_rdunlock(contend_rwsem_t *lock);
+int contend_rwsem_rdlock_again(contend_rwsem_t *lock);
+int contend_rwsem_unlock(contend_rwsem_t *lock);
+int contend_rwsem_downgrade(contend_rwsem_t *lock);
+
 /* kernel_mutex: spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
    Linux 3.16, 4.10. Fairness: none, but the first of those that sleep is bypassed only until it has been woken once. */
 typedef struct contend_kernel_mutex {
@@ -222,25 +241,6 @@ int contend_tp_futex_trylock(contend_tp_futex_t *lock);
 int contend_tp_futex_timedlock(contend_tp_futex_t *lock, const struct timespec *at);
 int contend_tp_futex_clocklock(contend_tp_futex_t *lock, int clock, const struct timespec *at);
 int contend_tp_futex_unlock(contend_tp_futex_t *lock);
-
-/* rwsem: a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms.
-   Long 2019; Linux 6.1. Fairness: none, but the first waiter is bypassed for at most 4 ms, or until it is woken next. */
-typedef struct contend_rwsem {
-    uint64_t contend_private[3];
-} contend_rwsem_t;
-int contend_rwsem_wrlock(contend_rwsem_t *lock);
-int contend_rwsem_trywrlock(contend_rwsem_t *lock);
-int contend_rwsem_timedwrlock(contend_rwsem_t *lock, const struct timespec *at);
-int contend_rwsem_clockwrlock(contend_rwsem_t *lock, int clock, const struct timespec *at);
-int contend_rwsem_wrunlock(contend_rwsem_t *lock);
-int contend_rwsem_rdlock(contend_rwsem_t *lock);
-int contend_rwsem_tryrdlock(contend_rwsem_t *lock);
-int contend_rwsem_timedrdlock(contend_rwsem_t *lock, const struct timespec *at);
-int contend_rwsem_clockrdlock(contend_rwsem_t *lock, int clock, const struct timespec *at);
-int contend_rwsem_rdunlock(contend_rwsem_t *lock);
-int contend_rwsem_rdlock_again(contend_rwsem_t *lock);
-int contend_rwsem_unlock(contend_rwsem_t *lock);
-int contend_rwsem_downgrade(contend_rwsem_t *lock);
 
 /* tas: swap until the word was free; every attempt takes the line.
    Anderson 1990. Fairness: none. */
@@ -310,15 +310,6 @@ typedef struct contend_anderson {
 int contend_anderson_lock(contend_anderson_t *lock);
 int contend_anderson_trylock(contend_anderson_t *lock);
 int contend_anderson_unlock(contend_anderson_t *lock);
-
-/* hclh: CLH with a queue for each cluster of cores, moved to the global one as a whole.
-   Luchangco, Nussbaum and Shavit 2006. Fairness: first in, first out inside a cluster, and of whole local queues. */
-typedef struct contend_hclh {
-    CONTEND_LINE_ALIGNED uint64_t contend_private[264];
-} contend_hclh_t;
-int contend_hclh_lock(contend_hclh_t *lock);
-int contend_hclh_trylock(contend_hclh_t *lock);
-int contend_hclh_unlock(contend_hclh_t *lock);
 
 /* rw_naive: a reader-writer spin lock on one word.
    Linux before 3.16. Fairness: none; readers keep writers out. */
@@ -519,7 +510,7 @@ int contend_elided_futex_unlock(contend_elided_futex_t *lock);
 /* elided_adaptive: sections are transactions, and adaptive where they abort; RetryThenSkip.
    Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */
 typedef struct contend_elided_adaptive {
-    uint64_t contend_private[3];
+    uint32_t contend_private[5];
 } contend_elided_adaptive_t;
 int contend_elided_adaptive_wrlock(contend_elided_adaptive_t *lock);
 int contend_elided_adaptive_trywrlock(contend_elided_adaptive_t *lock);

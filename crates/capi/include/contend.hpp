@@ -204,9 +204,6 @@ using ticket_proportional = detail::tried<contend_ticket_proportional_t, contend
 /// a lock with a reference count that is changed without it while it is free.
 using lockref = detail::timed<contend_lockref_t, contend_lockref_lock, contend_lockref_unlock, contend_lockref_trylock, contend_lockref_clocklock>;
 
-/// a reader-writer spin lock whose waiters queue up at a ticket lock.
-using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, contend_rw_queued_wrunlock, contend_rw_queued_trywrlock, contend_rw_queued_rdlock, contend_rw_queued_rdunlock, contend_rw_queued_tryrdlock, contend_rw_queued_downgrade>;
-
 /// a queue of nodes; every waiter watches its own.
 using mcs = detail::tried<contend_mcs_t, contend_mcs_lock, contend_mcs_unlock, contend_mcs_trylock>;
 
@@ -228,14 +225,17 @@ using osq = detail::timed<contend_osq_t, contend_osq_lock, contend_osq_unlock, c
 /// 4 bytes: one pending waiter on the word, an MCS queue behind it.
 using qspin = detail::tried<contend_qspin_t, contend_qspin_lock, contend_qspin_unlock, contend_qspin_trylock>;
 
+/// a reader-writer spin lock whose waiters queue up at a ticket lock.
+using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, contend_rw_queued_wrunlock, contend_rw_queued_trywrlock, contend_rw_queued_rdlock, contend_rw_queued_rdunlock, contend_rw_queued_tryrdlock, contend_rw_queued_downgrade>;
+
+/// a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms.
+using rwsem = detail::timed_shared<contend_rwsem_t, contend_rwsem_wrlock, contend_rwsem_wrunlock, contend_rwsem_trywrlock, contend_rwsem_rdlock, contend_rwsem_rdunlock, contend_rwsem_tryrdlock, contend_rwsem_downgrade, contend_rwsem_clockwrlock, contend_rwsem_clockrdlock>;
+
 /// spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
 using kernel_mutex = detail::timed<contend_kernel_mutex_t, contend_kernel_mutex_lock, contend_kernel_mutex_unlock, contend_kernel_mutex_trylock, contend_kernel_mutex_clocklock>;
 
 /// taken by the thread that finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
 using tp_futex = detail::timed<contend_tp_futex_t, contend_tp_futex_lock, contend_tp_futex_unlock, contend_tp_futex_trylock, contend_tp_futex_clocklock>;
-
-/// a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms.
-using rwsem = detail::timed_shared<contend_rwsem_t, contend_rwsem_wrlock, contend_rwsem_wrunlock, contend_rwsem_trywrlock, contend_rwsem_rdlock, contend_rwsem_rdunlock, contend_rwsem_tryrdlock, contend_rwsem_downgrade, contend_rwsem_clockwrlock, contend_rwsem_clockrdlock>;
 
 /// swap until the word was free; every attempt takes the line.
 using tas = detail::timed<contend_tas_t, contend_tas_lock, contend_tas_unlock, contend_tas_trylock, contend_tas_clocklock>;
@@ -257,9 +257,6 @@ using ticket_selftuning = detail::tried<contend_ticket_selftuning_t, contend_tic
 
 /// an array of slots; every waiter watches its own.
 using anderson = detail::tried<contend_anderson_t, contend_anderson_lock, contend_anderson_unlock, contend_anderson_trylock>;
-
-/// CLH with a queue for each cluster of cores, moved to the global one as a whole.
-using hclh = detail::tried<contend_hclh_t, contend_hclh_lock, contend_hclh_unlock, contend_hclh_trylock>;
 
 /// a reader-writer spin lock on one word.
 using rw_naive = detail::timed_shared<contend_rw_naive_t, contend_rw_naive_wrlock, contend_rw_naive_wrunlock, contend_rw_naive_trywrlock, contend_rw_naive_rdlock, contend_rw_naive_rdunlock, contend_rw_naive_tryrdlock, contend_rw_naive_downgrade, contend_rw_naive_clockwrlock, contend_rw_naive_clockrdlock>;

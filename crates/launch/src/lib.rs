@@ -41,9 +41,12 @@ pub use pthread::environment::GLIBC;
 /// The exit code of a run that was ended at its time limit, as timeout(1) has it.
 pub const TIMED_OUT: u8 = 124;
 
-/// How a lock replaces a kind of pthread object; `None` if it cannot.
+/// How a lock replaces a kind of pthread object in a program; `None` if it cannot, or may not.
 #[must_use]
 pub fn support(lock: &Lock, kind: ObjectKind) -> Option<Support> {
+    if !lock.is_for_programs() {
+        return None;
+    }
     Support::new(Abilities { bytes: lock.bytes, shared: lock.shared, timed: lock.timed }, kind)
 }
 
@@ -170,6 +173,11 @@ pub fn parse_site(text: &str) -> Result<Only, String> {
 fn known(asked: &str) -> Result<&'static Lock, String> {
     let Request { name, writers_first } = Request::parse(asked);
     let lock = names::lock(name)?;
+    if !lock.is_for_programs() {
+        return Err(format!(
+            "{name} is under a patent and there for study: simulate, check or benchmark it, and swap in another, as mcs"
+        ));
+    }
     if writers_first && !lock.shared {
         return Err(format!(
             "{name} has no readers: `:writers` may follow the name of a reader-writer lock only"

@@ -28,13 +28,13 @@ use crate::blocking::{BlockingWord, blocking_lock, blocking_rw_lock};
 use crate::spinners::Spinners;
 use crate::{DowngradeLock, Elidable, RawLock, RawRwLock, TimedLock, TimedRwLock, TryLock};
 
-/// The lock to start with, 20 bytes; at most 2²⁶ readers at once, further ones wait.
+/// The lock to start with, 16 bytes; at most 2²⁶ readers at once, further ones wait.
 pub struct Adaptive<M: Machine = Patient> {
     word: BlockingWord<M>,
     spinners: Spinners<M>,
 }
 
-const _: () = assert!(size_of::<Adaptive>() == 20);
+const _: () = assert!(size_of::<Adaptive>() == 16);
 
 blocking_lock!(Adaptive, spinners);
 blocking_rw_lock!(Adaptive, spinners);

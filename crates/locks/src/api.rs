@@ -21,15 +21,15 @@ use machine::{Deadline, Machine, Patient, Timeout};
 use crate::deadlock::{self, Side};
 use crate::elided::leave_transaction;
 use crate::{
-    DowngradeLock, Elided, FairLock, Futex, RawLock, RawRwLock, RetryThenSkip, RtMutex, Rw, TimedLock,
-    TimedRwLock, TimedUpgradableLock, TryLock, UpgradableLock,
+    Adaptive, DowngradeLock, Elided, FairLock, Futex, RawLock, RawRwLock, RetryThenSkip, RtMutex, Rw,
+    TimedLock, TimedRwLock, TimedUpgradableLock, TryLock, UpgradableLock,
 };
 
-/// A value behind a lock: `Mutex<T, Mcs>`. Without a second argument the blocking mutex.
-pub type Mutex<T, L = Futex, M = Patient> = lock_api::Mutex<Api<L, M>, T>;
+/// A value behind a lock: `Mutex<T, Mcs>`. Without a second argument the lock to start with, [`Adaptive`].
+pub type Mutex<T, L = Adaptive, M = Patient> = lock_api::Mutex<Api<L, M>, T>;
 
 /// What [`Mutex::lock`](lock_api::Mutex::lock) gives.
-pub type MutexGuard<'a, T, L = Futex, M = Patient> = lock_api::MutexGuard<'a, Api<L, M>, T>;
+pub type MutexGuard<'a, T, L = Adaptive, M = Patient> = lock_api::MutexGuard<'a, Api<L, M>, T>;
 
 /// A value behind a lock whose owner inherits the priority of the threads that wait for it. Its guards stay with their thread.
 ///
@@ -63,41 +63,41 @@ pub type ElidedMutex<T, L = Futex, P = RetryThenSkip, M = Patient> =
 pub type ElidedRwLock<T, L = Rw, P = RetryThenSkip, M = Patient> =
     lock_api::RwLock<Api<Elided<L, P>, M, Stay>, T>;
 
-/// A value behind a reader-writer lock: `RwLock<T, RwQueued>`. Without a second argument the blocking one.
-pub type RwLock<T, L = Rw, M = Patient> = lock_api::RwLock<Api<L, M>, T>;
+/// A value behind a reader-writer lock: `RwLock<T, RwQueued>`. Without a second argument the lock to start with, [`Adaptive`].
+pub type RwLock<T, L = Adaptive, M = Patient> = lock_api::RwLock<Api<L, M>, T>;
 
 /// What [`RwLock::read`](lock_api::RwLock::read) gives.
-pub type RwLockReadGuard<'a, T, L = Rw, M = Patient> = lock_api::RwLockReadGuard<'a, Api<L, M>, T>;
+pub type RwLockReadGuard<'a, T, L = Adaptive, M = Patient> = lock_api::RwLockReadGuard<'a, Api<L, M>, T>;
 
 /// What [`RwLock::write`](lock_api::RwLock::write) gives.
-pub type RwLockWriteGuard<'a, T, L = Rw, M = Patient> = lock_api::RwLockWriteGuard<'a, Api<L, M>, T>;
+pub type RwLockWriteGuard<'a, T, L = Adaptive, M = Patient> = lock_api::RwLockWriteGuard<'a, Api<L, M>, T>;
 
 /// What [`RwLock::upgradable_read`](lock_api::RwLock::upgradable_read) gives, with an [`Upgradable`](crate::Upgradable) lock.
-pub type RwLockUpgradableReadGuard<'a, T, L = Rw, M = Patient> =
+pub type RwLockUpgradableReadGuard<'a, T, L = Adaptive, M = Patient> =
     lock_api::RwLockUpgradableReadGuard<'a, Api<L, M>, T>;
 
 /// A guard of a part of the value.
-pub type MappedMutexGuard<'a, T, L = Futex, M = Patient> = lock_api::MappedMutexGuard<'a, Api<L, M>, T>;
+pub type MappedMutexGuard<'a, T, L = Adaptive, M = Patient> = lock_api::MappedMutexGuard<'a, Api<L, M>, T>;
 
 /// A reading guard of a part of the value.
-pub type MappedRwLockReadGuard<'a, T, L = Rw, M = Patient> =
+pub type MappedRwLockReadGuard<'a, T, L = Adaptive, M = Patient> =
     lock_api::MappedRwLockReadGuard<'a, Api<L, M>, T>;
 
 /// A writing guard of a part of the value.
-pub type MappedRwLockWriteGuard<'a, T, L = Rw, M = Patient> =
+pub type MappedRwLockWriteGuard<'a, T, L = Adaptive, M = Patient> =
     lock_api::MappedRwLockWriteGuard<'a, Api<L, M>, T>;
 
 /// What [`Mutex::lock_arc`](lock_api::Mutex::lock_arc) gives: a guard that keeps its mutex alive.
 #[cfg(feature = "arc_lock")]
-pub type ArcMutexGuard<T, L = Futex, M = Patient> = lock_api::ArcMutexGuard<Api<L, M>, T>;
+pub type ArcMutexGuard<T, L = Adaptive, M = Patient> = lock_api::ArcMutexGuard<Api<L, M>, T>;
 
 /// What [`RwLock::read_arc`](lock_api::RwLock::read_arc) gives.
 #[cfg(feature = "arc_lock")]
-pub type ArcRwLockReadGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockReadGuard<Api<L, M>, T>;
+pub type ArcRwLockReadGuard<T, L = Adaptive, M = Patient> = lock_api::ArcRwLockReadGuard<Api<L, M>, T>;
 
 /// What [`RwLock::write_arc`](lock_api::RwLock::write_arc) gives.
 #[cfg(feature = "arc_lock")]
-pub type ArcRwLockWriteGuard<T, L = Rw, M = Patient> = lock_api::ArcRwLockWriteGuard<Api<L, M>, T>;
+pub type ArcRwLockWriteGuard<T, L = Adaptive, M = Patient> = lock_api::ArcRwLockWriteGuard<Api<L, M>, T>;
 
 /// Whether guards can be sent to other threads: [`Sent`] or [`Stay`].
 pub trait Guards: sealed::Sealed + 'static {

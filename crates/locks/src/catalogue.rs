@@ -5,12 +5,15 @@
 
 use machine::Machine;
 
+use crate::hclh::Hclh;
+use crate::hmcs::Hmcs;
+use crate::twa::Twa;
 use crate::{
     Adaptive, Anderson, Clh, ClhTimed, DowngradeLock, Elided, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
-    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, KernelMutex, LazySubscription, LockRef,
-    Mcs, McsTp, Osq, Qspin, RawLock, RawRwLock, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree,
-    Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4,
-    TicketProportional, TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,
+    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, K42, KernelMutex, LazySubscription, LockRef, Mcs,
+    McsTp, Osq, Qspin, RawLock, RawRwLock, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree, Rw,
+    RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4, TicketProportional,
+    TicketSelfTuning, TimedLock, TimedRwLock, TpFutex, TryLock, Ttas, TtasBackoff,
 };
 
 pub use families::Family;
@@ -24,18 +27,30 @@ pub enum Group {
     Spinning,
     /// Spin locks whose waiters queue up.
     Queue,
+    /// Reader-writer locks besides those to start with, as Linux has them.
+    ReaderWriter,
     /// Locks that sleep, as Linux has them.
     Sleeping,
     /// Locks that others have taken the place of: they reproduce what was published of them.
     History,
+    /// Locks under patents: they are simulated, checked and benchmarked, and no program gets them from this library.
+    Study,
     /// The C library's algorithms: they simulate what a program has, and check it.
     Glibc,
 }
 
 impl Group {
     /// All of them, in the order of the catalogue.
-    pub const ALL: [Self; 6] =
-        [Self::Start, Self::Spinning, Self::Queue, Self::Sleeping, Self::History, Self::Glibc];
+    pub const ALL: [Self; 8] = [
+        Self::Start,
+        Self::Spinning,
+        Self::Queue,
+        Self::ReaderWriter,
+        Self::Sleeping,
+        Self::History,
+        Self::Study,
+        Self::Glibc,
+    ];
 
     /// As tables say it.
     #[must_use]
@@ -44,8 +59,10 @@ impl Group {
             Self::Start => "start here",
             Self::Spinning => "spinning",
             Self::Queue => "queue",
+            Self::ReaderWriter => "reader-writer",
             Self::Sleeping => "sleeping",
             Self::History => "history",
+            Self::Study => "study",
             Self::Glibc => "glibc",
         }
     }
@@ -53,7 +70,7 @@ impl Group {
     /// Whether programs are made with its locks: the others are there to be compared with.
     #[must_use]
     pub const fn is_for_use(self) -> bool {
-        !matches!(self, Self::History | Self::Glibc)
+        !matches!(self, Self::History | Self::Study | Self::Glibc)
     }
 }
 
@@ -318,6 +335,12 @@ pub fn find(name: &str) -> Option<&'static Lock> {
 }
 
 impl Lock {
+    /// Whether programs can have it: it is opaque, and nothing bars its use.
+    #[must_use]
+    pub fn is_for_programs(&self) -> bool {
+        self.opaque && self.group != Group::Study
+    }
+
     /// Whether it is an elided form, one of [`ELIDED`].
     #[must_use]
     pub fn is_elided(&self) -> bool {
@@ -330,9 +353,9 @@ fn find_elided(name: &str) -> Option<&'static Lock> {
     ELIDED.iter().find(|lock| lock.name == name)
 }
 
-/// The locks that a program can have in Rust, C and C++, in the order in which headers name them: those that are opaque, elided or not.
+/// The locks that a program can have in Rust, C and C++, in the order in which headers name them: elided or not.
 pub fn for_programs() -> impl Iterator<Item = &'static Lock> {
-    LOCKS.iter().chain(ELIDED).filter(|lock| lock.opaque)
+    LOCKS.iter().chain(ELIDED).filter(|lock| lock.is_for_programs())
 }
 
 /// The lock of this name, elided or not: what machines can run that have transactions.
@@ -425,14 +448,6 @@ catalogue! {
             per_thread: "nothing",
             nested: "any number",
         }
-        "rw-queued": shared RwQueued {
-            summary: "a reader-writer spin lock whose waiters queue up at a ticket lock",
-            source: "Linux 3.16, 2017",
-            family: Ticket,
-            fairness: "first in, first out; up to 32,768 waiters",
-            per_thread: "nothing",
-            nested: "any number",
-        }
     }
     Queue {
         "mcs": tried Mcs {
@@ -492,6 +507,24 @@ catalogue! {
             nested: "any number",
         }
     }
+    ReaderWriter {
+        "rw-queued": shared RwQueued {
+            summary: "a reader-writer spin lock whose waiters queue up at a ticket lock",
+            source: "Linux 3.16, 2017",
+            family: Ticket,
+            fairness: "first in, first out; up to 32,768 waiters",
+            per_thread: "nothing",
+            nested: "any number",
+        }
+        "rwsem": timed_shared Rwsem {
+            summary: "a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms",
+            source: "Long 2019; Linux 6.1",
+            family: Blocking,
+            fairness: "none, but the first waiter is bypassed for at most 4 ms, or until it is woken next",
+            per_thread: "two nodes for each lock waited for, from the thread's pool; a thread may say that it reads already",
+            nested: "any number",
+        }
+    }
     Sleeping {
         "kernel-mutex": timed KernelMutex {
             summary: "spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken",
@@ -507,14 +540,6 @@ catalogue! {
             family: Blocking,
             fairness: "none, but the first waiter is bypassed for at most 5 ms, or until it is woken next",
             per_thread: "a node for each lock waited for, from the thread's pool",
-            nested: "any number",
-        }
-        "rwsem": timed_shared Rwsem {
-            summary: "a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms",
-            source: "Long 2019; Linux 6.1",
-            family: Blocking,
-            fairness: "none, but the first waiter is bypassed for at most 4 ms, or until it is woken next",
-            per_thread: "two nodes for each lock waited for, from the thread's pool; a thread may say that it reads already",
             nested: "any number",
         }
     }
@@ -575,14 +600,6 @@ catalogue! {
             per_thread: "one of 64 slots; further threads wait for one",
             nested: "any number",
         }
-        "hclh": tried Hclh {
-            summary: "CLH with a queue for each cluster of cores, moved to the global one as a whole",
-            source: "Luchangco, Nussbaum and Shavit 2006",
-            family: Queue,
-            fairness: "first in, first out inside a cluster, and of whole local queues",
-            per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
-            nested: "any number; past 4 nodes in use, slower",
-        }
         "rw-naive": timed_shared RwNaive {
             summary: "a reader-writer spin lock on one word",
             source: "Linux before 3.16",
@@ -605,6 +622,32 @@ catalogue! {
             family: Blocking,
             fairness: "first in, first out; readers in a row enter together",
             per_thread: "a node for each lock waited for, from the thread's pool; a thread may say that it reads already",
+            nested: "any number",
+        }
+    }
+    Study {
+        "hclh": tried Hclh {
+            summary: "CLH with a queue for each cluster of cores, moved to the global one as a whole",
+            source: "Luchangco, Nussbaum and Shavit 2006",
+            family: Queue,
+            fairness: "first in, first out inside a cluster, and of whole local queues",
+            per_thread: "a node for each lock held or waited for, from the thread's pool, returned by the successor",
+            nested: "any number; past 4 nodes in use, slower",
+        }
+        "hmcs": tried Hmcs {
+            summary: "MCS with a queue for each cluster of cores, in which the lock goes round before another cluster gets it",
+            source: "Chabbi, Fagan and Mellor-Crummey 2015",
+            family: Queue,
+            fairness: "first in, first out inside a cluster and among clusters; a cluster has the lock 65 times in a row at most",
+            per_thread: "a node for each lock held or waited for, and one for the first of its cluster, from the thread's pool",
+            nested: "any number; past 2 locks, slower",
+        }
+        "twa": tried Twa {
+            summary: "a ticket lock whose waiters, but for the next, wait at slots of an array",
+            source: "Dice and Kogan 2019",
+            family: Queue,
+            fairness: "first in, first out",
+            per_thread: "a slot of the lock, which more than 32 waiters share",
             nested: "any number",
         }
     }

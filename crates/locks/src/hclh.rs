@@ -45,7 +45,7 @@ impl<M: Machine> Cluster<M> {
 
 /// The hierarchical CLH lock, 33 lines.
 #[repr(C)]
-pub struct Hclh<M: Machine = Patient> {
+pub(crate) struct Hclh<M: Machine = Patient> {
     local: [Cluster<M>; CLUSTERS],
     global: Cluster<M>,
     holder: M::Cell<*mut ClhNode<M>>,

@@ -22,9 +22,9 @@
 //!
 //! | when                                                        | take |
 //! |-------------------------------------------------------------|------|
-//! | nothing is known                                             | `Mutex<T, Adaptive>` and `RwLock<T, Adaptive>`, in 20 bytes: waiters back off, then spin in a queue, then sleep |
-//! | nothing is known, and there are many locks                   | `Mutex<T>`, which is [`Futex`], in 4 bytes: waiters back off, then sleep |
-//! | most look and few change                                     | `RwLock<T>`, which is [`Rw`]; measure: a reader writes the lock's word, too, so that short reads gain nothing |
+//! | nothing is known                                             | `Mutex<T>` and `RwLock<T>`, which are [`Adaptive`], in 16 bytes: waiters back off, then spin in a queue, then sleep |
+//! | nothing is known, and there are many locks                   | `Mutex<T, Futex>` and `RwLock<T, Rw>`, in 4 bytes: waiters back off, then sleep |
+//! | most look and few change                                     | `RwLock<T>`; measure: a reader writes the lock's word, too, so that short reads gain nothing |
 //! | one that looks may have to change                            | `RwLock<T, Upgradable>` |
 //! | many threads, no more than cores, wait for short sections    | `Mutex<T, Mcs>`; [`K42`] for threads that hold several at once; [`Qspin`] in 4 bytes |
 //! | the same, in the order of arrival, and waiters that give up  | `Mutex<T, ClhTimed>` or [`Osq`] |
@@ -93,6 +93,7 @@ mod glibc_mutex;
 mod glibc_rwlock;
 mod glibc_spin;
 mod hclh;
+mod hmcs;
 mod k42;
 mod kernel_mutex;
 mod lockref;
@@ -125,6 +126,7 @@ mod ticket_selftuning;
 mod tp_futex;
 mod ttas;
 mod ttas_backoff;
+mod twa;
 mod upgradable;
 mod wait_table;
 mod ww;
@@ -148,7 +150,6 @@ pub use glibc_rwlock::{
     WRITERS_FIRST_NONRECURSIVE,
 };
 pub use glibc_spin::GlibcSpin;
-pub use hclh::Hclh;
 pub use k42::K42;
 pub use kernel_mutex::KernelMutex;
 pub use lockref::LockRef;
@@ -434,7 +435,6 @@ macro_rules! of_each_lock {
             GlibcMutex,
             GlibcRwlock<PREFERENCE: u8>,
             GlibcSpin,
-            Hclh,
             K42,
             KernelMutex,
             LockRef,

@@ -15,8 +15,8 @@ pub use crate::api::{
 };
 pub use crate::{
     Adaptive, Anderson, Clh, ClhTimed, Futex, GlibcAdaptive, GlibcMutex, GlibcRwlock,
-    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, Hclh, K42, KernelMutex, LockRef, Mcs, McsTp, Osq,
-    Qspin, RtMutex, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4,
+    GlibcRwlockNonrecursive, GlibcRwlockWriter, GlibcSpin, K42, KernelMutex, LockRef, Mcs, McsTp, Osq, Qspin,
+    RtMutex, Rw, RwNaive, RwQueued, Rwsem, RwsemFifo, RwsemNoSpin, Tas, TasBackoff, Ticket, Ticket4,
     TicketProportional, TicketSelfTuning, TpFutex, Ttas, TtasBackoff, Upgradable,
 };
 

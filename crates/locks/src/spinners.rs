@@ -1,15 +1,15 @@
 //! Where the waiters of a lock that sleeps spin before they sleep: one at a time watches the lock, the others watch their own nodes.
 //!
-//! | word        | written by                               | meaning                                                      |
-//! |-------------|------------------------------------------|--------------------------------------------------------------|
-//! | `queue`     | see [`Osq`]                              | those that spin; the first holds this lock                   |
-//! | `stuck`     | a waiter giving up its place; the first  | not 0: a place has ended, and no waiter has become first since |
-//! | `let_in_us` | a waiter that newcomers have to let past | when that was last, in microseconds; wraps around            |
+//! | word                  | written by                               | meaning                                                      |
+//! |-----------------------|------------------------------------------|--------------------------------------------------------------|
+//! | `queue`               | see [`Osq`]                              | those that spin; the first holds this lock                   |
+//! | `STUCK` of `seen`     | a waiter giving up its place; the first  | a place has ended, and no waiter has become first since      |
+//! | the rest of `seen`    | a waiter that newcomers have to let past | when that was last, in microseconds; wraps around            |
 //!
 //! The queue decides who watches, never who may enter: a lock is right whatever this does.
 
 use machine::Ordering::Relaxed;
-use machine::{GaveUp, Machine, Timeout, Word};
+use machine::{GaveUp, Integer, Machine, Timeout, Word};
 
 use crate::{Osq, RawLock, TimedLock};
 
@@ -20,12 +20,13 @@ const QUEUE_NS: u64 = 500_000;
 /// Those who spin for one lock.
 pub(crate) struct Spinners<M: Machine> {
     queue: Osq<M>,
-    stuck: M::U32,
-    let_in_us: M::U32,
+    seen: M::U32,
 }
 
+const STUCK: u32 = 1;
+
 impl<M: Machine> Spinners<M> {
-    pub(crate) const NEW: Self = Self { queue: Osq::NEW, stuck: M::U32::ZERO, let_in_us: M::U32::ZERO };
+    pub(crate) const NEW: Self = Self { queue: Osq::NEW, seen: M::U32::ZERO };
 
     pub(crate) fn is_idle(&self) -> bool {
         self.queue.is_idle()
@@ -33,7 +34,7 @@ impl<M: Machine> Spinners<M> {
 
     /// Whether the first waiter in the queue has lost its core, by all that is known.
     pub(crate) fn is_stuck(&self) -> bool {
-        self.stuck.load(Relaxed) != 0 && !self.queue.is_idle()
+        self.seen.load(Relaxed) & STUCK != 0 && !self.queue.is_idle()
     }
 
     /// Queues up, and does `watch` as the first.
@@ -50,12 +51,12 @@ impl<M: Machine> Spinners<M> {
             let gave_up = timeout.deadline.is_some_and(|deadline| deadline.passed::<M>())
                 || timeout.cancel.is_some_and(|cancel| cancel.load(Relaxed) != 0);
             if !gave_up {
-                self.stuck.store(1, Relaxed);
+                self.seen.fetch_or(STUCK, Relaxed);
             }
             return Err(GaveUp);
         }
-        if self.stuck.load(Relaxed) != 0 {
-            self.stuck.store(0, Relaxed);
+        if self.seen.load(Relaxed) & STUCK != 0 {
+            self.seen.fetch_and(!STUCK, Relaxed);
         }
         let result = watch();
         // SAFETY: acquired above.
@@ -66,10 +67,11 @@ impl<M: Machine> Spinners<M> {
     /// Whether a waiter may keep newcomers out now: not before `bypass_ns` have passed since another one did. Where every waiter
     /// has waited for long each of them would, and the lock would go from one that sleeps to the next.
     pub(crate) fn may_bar(&self, now_ns: u64, bypass_ns: u64) -> bool {
-        let (now_us, last_us) = ((now_ns / 1_000) as u32, self.let_in_us.load(Relaxed));
-        let since_us = now_us.wrapping_sub(last_us) as i32;
-        // Negative: the clock was read before another waiter was let in, or the last one was half an hour ago.
+        let seen = self.seen.load(Relaxed);
+        let (now, last) = (((now_ns / 1_000) as u32) << 1, seen & !STUCK);
+        let since_us = now.wrapping_sub(last) as i32 >> 1;
+        // Negative: the clock was read before another waiter was let in, or the last one was a quarter of an hour ago.
         !(-1_000..(bypass_ns / 1_000) as i32).contains(&since_us)
-            && self.let_in_us.compare_exchange(last_us, now_us, Relaxed, Relaxed).is_ok()
+            && self.seen.compare_exchange(seen, now | seen & STUCK, Relaxed, Relaxed).is_ok()
     }
 }

@@ -60,8 +60,10 @@ fn of_group(group: Group) -> &'static str {
         Group::Start => "Start here",
         Group::Spinning => "Spin locks without a queue",
         Group::Queue => "Spin locks whose waiters queue up",
+        Group::ReaderWriter => "Reader-writer locks, as Linux has them",
         Group::Sleeping => "Locks that sleep, as Linux has them",
         Group::History => "History: what others have taken the place of",
+        Group::Study => "For study: under patents, so that programs do not get them from here",
         Group::Glibc => "The C library's algorithms, for comparison",
     }
 }

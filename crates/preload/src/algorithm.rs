@@ -43,8 +43,9 @@ pub(crate) struct Shared {
     pub(crate) release: Action,
 }
 
-/// The algorithm of this name; none if the catalogue has no such lock.
+/// The algorithm of this name; none if the catalogue has no such lock for programs.
 pub(crate) fn find(name: &str) -> Option<Algorithm> {
+    catalogue::find(name).filter(|lock| lock.is_for_programs())?;
     catalogue::visit::<Patient, _>(name, Tabulate)
 }
 

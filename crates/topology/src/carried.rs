@@ -4,7 +4,10 @@ use crate::machine_file::{MachineFile, MachineFileError, Transactions};
 use std::path::PathBuf;
 
 /// The name of the calibrated machine.
-pub const THIS: &str = "this";
+pub const THIS: &str = "this-machine";
+
+/// The name that it had before, which is accepted for one more release.
+pub const THIS_BEFORE: &str = "this";
 
 /// The name of the machine of which everything is assumed, in wide ranges.
 pub const TYPICAL: &str = "typical";
@@ -58,12 +61,22 @@ pub fn transactions() -> Transactions {
     machine("xeon-e5-2680v4x2").transactions.expect("its file has the table")
 }
 
-/// Where `contend calibrate` leaves the machine file of the machine it runs on: `contend/this.toml` in the user's
+/// Where `contend calibrate` leaves the machine file of the machine it runs on: `contend/this-machine.toml` in the user's
 /// directory of configurations. `None` where the environment names neither that nor a home.
 pub fn this_path() -> Option<PathBuf> {
+    Some(configurations()?.join("this-machine.toml"))
+}
+
+/// Where it is read: a file that was written under the name of before counts until there is one of today's.
+pub fn calibrated_path() -> Option<PathBuf> {
+    let (now, before) = (this_path()?, configurations()?.join("this.toml"));
+    Some(if !now.exists() && before.exists() { before } else { now })
+}
+
+fn configurations() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let configurations = set("XDG_CONFIG_HOME").or_else(|| set("HOME").map(|home| home.join(".config")))?;
-    Some(configurations.join("contend").join("this.toml"))
+    Some(configurations.join("contend"))
 }
 
 #[cfg(test)]

@@ -214,6 +214,29 @@ pub enum MachineFileError {
     },
 }
 
+impl Coherence {
+    /// The first field that does not fit a machine of so many sockets, and what is wrong with it.
+    fn wrong_field(&self, sockets: u32) -> Option<(&'static str, String)> {
+        let rows = self.hops.len();
+        let square = self.hops.iter().all(|row| row.len() == rows);
+        if rows != 0 && (rows as u64 != u64::from(sockets) || !square) {
+            return Some(("hops", format!("must be {sockets} rows of {sockets}, one for each socket")));
+        }
+        match (self.sockets_per_controller, &self.controller_hop) {
+            (Some(0), _) => Some(("sockets_per_controller", "is 0; there is at least one".into())),
+            (Some(count), None) if count < sockets => Some((
+                "controller_hop",
+                format!("is missing; {count} of {sockets} sockets are behind one node controller"),
+            )),
+            (None, Some(_)) => Some((
+                "sockets_per_controller",
+                "is missing; coherence.controller_hop is between node controllers".into(),
+            )),
+            _ => None,
+        }
+    }
+}
+
 impl MachineFile {
     /// Reads and checks a machine file.
     ///
@@ -327,30 +350,8 @@ impl MachineFile {
                 return fail(&field, wrong);
             }
         }
-        if let Some(coherence) = &self.coherence {
-            let rows = coherence.hops.len();
-            let square = coherence.hops.iter().all(|row| row.len() == rows);
-            if rows != 0 && (rows as u64 != u64::from(sockets) || !square) {
-                return fail(
-                    "coherence.hops",
-                    format!("must be {sockets} rows of {sockets}, one for each socket"),
-                );
-            }
-            match (coherence.sockets_per_controller, &coherence.controller_hop) {
-                (Some(0), _) => {
-                    return fail("coherence.sockets_per_controller", "is 0; there is at least one".into());
-                }
-                (Some(count), None) if count < sockets => {
-                    let wrong =
-                        format!("is missing; {count} of {sockets} sockets are behind one node controller");
-                    return fail("coherence.controller_hop", wrong);
-                }
-                (None, Some(_)) => {
-                    let wrong = "is missing; coherence.controller_hop is between node controllers";
-                    return fail("coherence.sockets_per_controller", wrong.into());
-                }
-                _ => {}
-            }
+        if let Some((field, wrong)) = self.coherence.as_ref().and_then(|it| it.wrong_field(sockets)) {
+            return fail(&format!("coherence.{field}"), wrong);
         }
         if let Some(transactions) = &self.transactions {
             if let Some((count, wrong)) = transactions.wrong_count() {

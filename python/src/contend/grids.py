@@ -121,8 +121,8 @@ def simulations(axes: dict[str, list[Value]]) -> list[dict[str, Value]]:
         raise GridError(f"the grid has no {' and no '.join(missing)}: a simulation needs a workload, cores and, in most workloads, a lock")
     if several := [value for name in ("lock", "cores") for value in axes.get(name, ()) if "," in str(value)]:
         raise GridError(f"`{several[0]}` is several values: a run has one lock and one number of cores, write a list of them")
-    if "this" in axes.get("machine", []):
-        raise GridError("`this` is another machine on each computer: `contend calibrate -o FILE` writes it down, name FILE")
+    if this := [name for name in ("this-machine", "this") if name in axes.get("machine", [])]:
+        raise GridError(f"`{this[0]}` is another machine on each computer: `contend calibrate -o FILE` writes it down, name FILE")
     runs = product({**axes, "seed": axes.get("seed", SEEDS)})
     locking = {workload for workload in axes["workload"] if takes_lock(str(workload))}
     if "lock" not in axes:

@@ -609,13 +609,9 @@ impl Moment {
             let holds = holders.iter().any(|&(holder, _)| holder == thread);
             // Waits and holds that are not over are in no count yet; those that were not over then are in one, all of them.
             let waits = self.ongoing(now.waits_since) - before.ongoing(then.waits_since);
-            let held_now = now.holds.filter(|_| holds).and_then(|hold| hold.since);
-            let held_then =
-                then.holds.filter(|_| holds || then.holds != now.holds).and_then(|hold| hold.since);
-            let held = self.ongoing(held_now) - before.ongoing(held_then);
             let held = self.held_ticks(now.counts, of_section.cost_in_hold)
                 - self.held_ticks(then_counts, of_section.cost_in_hold)
-                + if self.header.sample_period > 1 { 0.0 } else { held };
+                + self.ongoing_hold_ticks(&now, before, &then, holds);
             let of_thread = Since {
                 acquisitions: new.acquisitions,
                 contended: new.contended,
@@ -731,6 +727,16 @@ impl Moment {
     /// How long what began at these ticks has lasted, ticks.
     fn ongoing(&self, since: Option<u64>) -> f64 {
         since.map_or(0.0, |since| self.ticks.saturating_sub(since) as f64)
+    }
+
+    /// Ticks since `before` of a pair's hold that is not over, which belongs to the pair if it `holds`; 0 where not every hold is timed.
+    fn ongoing_hold_ticks(&self, now: &PairNow, before: &Self, then: &PairNow, holds: bool) -> f64 {
+        if self.header.sample_period > 1 {
+            return 0.0;
+        }
+        let held_now = now.holds.filter(|_| holds).and_then(|hold| hold.since);
+        let held_then = then.holds.filter(|_| holds || then.holds != now.holds).and_then(|hold| hold.since);
+        self.ongoing(held_now) - before.ongoing(held_then)
     }
 
     /// Ticks of all holds of a pair so far, by those that were timed. What is new since an earlier look is the difference, since the

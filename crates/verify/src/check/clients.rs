@@ -133,7 +133,7 @@ impl Client {
             Self::Nameless => lock.family == Family::Queue,
             Self::NamelessHolder | Self::NamelessLeaver => lock.family == Family::Queue && lock.timed,
             Self::Alone => true,
-            Self::Dies => lock.name == "hclh",
+            Self::Dies => matches!(lock.name, "hclh" | "hmcs"),
             Self::PreferredMeeting => lock.shared,
             Self::Parked => true,
             Self::References | Self::Dying | Self::NotLast | Self::ManyReferences | Self::HeldCount => {

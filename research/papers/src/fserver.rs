@@ -105,7 +105,7 @@ impl Row {
         let mechanism = if self.source == MAIL {
             "what made the kernel's throughput swing is not in the simulated calls"
         } else {
-            "users that sleep, and what the other locks of a kernel do"
+            "how much users sleep, and what the other locks of a kernel do"
         };
         let claim = self.what.clone();
         Score { source: self.source, by: SIMULATOR, claim, verdict: self.verdict(), as_printed, mechanism }

@@ -43,6 +43,9 @@ pub struct Setup<'a> {
     pub batch: Option<u64>,
     /// How the think time varies.
     pub spread: Variation,
+    /// Nanoseconds that each thread sleeps between two operations, on average, where the workload's threads do. Then a thread keeps its
+    /// core until it sleeps, as calls of a kernel do that is not preemptible.
+    pub sleep_ns: u64,
     /// Polls for real where a waiter would be parked.
     pub really_poll: bool,
     /// Buckets of the table that sleepers are in, a power of two, instead of sleeps at fixed costs.
@@ -70,6 +73,7 @@ impl<'a> Setup<'a> {
             think_cycles: None,
             batch: None,
             spread: Variation::Exponential,
+            sleep_ns: 0,
             really_poll: false,
             futex_buckets: None,
             trace_records: 0,
@@ -92,6 +96,8 @@ impl<'a> Setup<'a> {
     }
 
     fn measure(&self) -> anyhow::Result<SimulatedRun> {
+        // First in, first out by one priority: no thread takes the core from another.
+        let priorities = vec![1; if self.sleep_ns > 0 { self.places.len() } else { 0 }];
         let load = Load {
             threads: self.places.len(),
             cores: &self.places,
@@ -102,6 +108,8 @@ impl<'a> Setup<'a> {
             think_cycles: self.think_cycles,
             batch: self.batch,
             think_spread: self.spread,
+            sleep_ns: self.sleep_ns,
+            priorities: &priorities,
             ..Load::default()
         };
         let options = Options {
@@ -207,6 +215,11 @@ impl SimulatedRun {
         ps as f64 / all_ps.max(1.0)
     }
 
+    /// What so many picoseconds of threads are of the time that threads had cores, 0 to 1: their share of a profile's samples.
+    pub fn share_of_running(&self, ps: u64) -> f64 {
+        ps as f64 / self.report.totals.running_ps.max(1) as f64
+    }
+
     /// Everything of the run; with `host_times`, how fast it was simulated too.
     pub fn json(&self, host_times: bool) -> serde_json::Value {
         let mut all = serde_json::json!({
@@ -301,4 +314,34 @@ pub fn curve<'a>(measured: impl IntoIterator<Item = &'a SeededRuns>) -> anyhow::
         .workload(first.workload)
         .machine(&*first.machine);
     Ok(curve.with_points(points)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use session::progress::Unwatched;
+
+    #[test]
+    fn users_that_sleep_leave_their_cores_and_take_none_from_others() {
+        let hardware = Hardware::new(&topology::carried::machine("dl980")).expect("a machine");
+        let fserver = workloads::catalogue::find("fserver").expect("a workload");
+        let sleepy = |users: u32| Setup {
+            places: (0..users).map(|user| user % 4).collect(),
+            think_cycles: Some(100_000),
+            sleep_ns: 200_000,
+            ..Setup::new(&hardware, fserver, "mcs")
+        };
+        let busy = Setup { sleep_ns: 0, ..sleepy(4) };
+        let [busy, few, many] =
+            sweep(&[busy, sleepy(4), sleepy(40)], &Unwatched).expect("runs").try_into().expect("three");
+        // Of four cores.
+        let running = |run: &SimulatedRun| {
+            run.report.totals.running_ps as f64 / (4 * run.report.elapsed_ns * PS_PER_NS) as f64
+        };
+        assert!(running(&busy) > 0.95 && running(&few) < 0.4, "{} {}", running(&busy), running(&few));
+        assert!(running(&many) > 0.8 && running(&many) <= 1.0, "ten users fill a core: {}", running(&many));
+        let totals = many.report.totals;
+        assert!(many.run.operations() > 100 && totals.sleeps > many.run.operations());
+        assert!(totals.context_switches <= totals.sleeps + 40, "each follows a sleep or an end: {totals:?}");
+    }
 }

@@ -187,6 +187,8 @@ pub struct Totals {
     pub sleeps: u64,
     /// Sleepers woken.
     pub wakes: u64,
+    /// How long threads had cores, in picoseconds: what they slept, and waited for their cores, is not in it.
+    pub running_ps: Time,
 }
 
 /// What a simulation counted.

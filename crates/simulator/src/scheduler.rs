@@ -89,6 +89,8 @@ pub(crate) struct Scheduler {
     pub(crate) sleeps: u64,
     /// Sleepers woken.
     pub(crate) wakes: u64,
+    /// How long threads have had cores, of those times that are over.
+    pub(crate) running: Time,
 }
 
 impl Scheduler {
@@ -108,6 +110,7 @@ impl Scheduler {
             context_switches: 0,
             sleeps: 0,
             wakes: 0,
+            running: 0,
         }
     }
 
@@ -342,9 +345,11 @@ impl Scheduler {
         clock.push(at, Event::Resume(thread));
     }
 
-    /// No thread has the core: the next thread runs after the switch; if there is none, one that has long waited for
+    /// A thread has left its core: the next thread runs after the switch; if there is none, one that has long waited for
     /// another core.
-    fn leave_core(&mut self, clock: &mut Clock, memory: &mut Memory, core: u32) {
+    fn leave_core(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
+        let Thread { core, runs_since, .. } = self.threads[thread as usize];
+        self.running += clock.now.saturating_sub(runs_since);
         let at = clock.now + self.hardware.context_switch;
         if let Some(next) = self.cores[core as usize].next(clock.now, at) {
             self.ready -= 1;
@@ -398,9 +403,8 @@ impl Scheduler {
     fn lost_core(&mut self, clock: &mut Clock, memory: &mut Memory, thread: u32) {
         let losing = &mut self.threads[thread as usize];
         losing.activity = Activity::Ready;
-        let core = losing.core;
         self.ready += 1;
-        self.leave_core(clock, memory, core);
+        self.leave_core(clock, memory, thread);
     }
 
     /// A core's time slice is over; gives the thread that watched or passed time there and loses the core.
@@ -436,7 +440,7 @@ impl Scheduler {
         ending.ended = clock.now;
         let core = ending.core;
         self.cores[core as usize].end(clock.now);
-        self.leave_core(clock, memory, core);
+        self.leave_core(clock, memory, thread);
     }
 
     /// The running thread begins to wait; `at` is its timeout.
@@ -495,7 +499,7 @@ impl Scheduler {
             Left::With(lag) => lag,
             Left::Lingers => 0,
         };
-        self.leave_core(clock, memory, core);
+        self.leave_core(clock, memory, current);
     }
 
     /// Wakes sleepers of an address, which takes the caller time for each that an interrupt tells another core of; says how many.

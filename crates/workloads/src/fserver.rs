@@ -3,7 +3,7 @@
 
 use locks::{KernelMutex, RawLock, Ticket};
 use machine::Ordering::Relaxed;
-use machine::{Event, Integer, Machine, Placed, Run, Word};
+use machine::{Deadline, Event, Integer, Machine, Placed, Run, Timeout, Word};
 
 use crate::list::{add, delete, empty, ends_empty};
 use crate::random::Random;
@@ -18,7 +18,7 @@ const WORK: u64 = 50;
 const DIRECTORY_WORK: u64 = 1_000;
 
 /// Opens and closes a file for ever. An open looks the mount up under a ticket lock and takes a reference to it, may change the
-/// directory under a sleeping mutex, and adds the file to the list; a close deletes it there.
+/// directory under a sleeping mutex, and adds the file to the list; a close deletes it there. Then the user sleeps, if the load says so.
 pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
     let files = Placed::<_, M>::new(L::NEW, load.home);
     let mounts = Placed::<_, M>::new(Ticket::<M>::NEW, load.home);
@@ -32,6 +32,14 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
     let run = M::run(&load.plan(), &|thread| {
         let mut random = Random::of_thread(load.seed, thread);
         let mine = thread + 1;
+        // No thread wakes its sleepers: they sleep to their deadlines.
+        let alarm = M::U32::ZERO;
+        let sleep = |ns| {
+            if ns > 0 {
+                M::sleep_while(&alarm, 0, Timeout::at(Deadline::after_ns::<M>(ns)));
+            }
+        };
+        sleep(random.below(load.sleep_ns + 1));
         M::delay(random.below(think + 1));
         while M::running() {
             critical::<M, _>(&*mounts, &of_mounts, || {
@@ -53,6 +61,7 @@ pub(crate) fn run<M: Machine, L: RawLock<M>>(load: &Load<'_>) -> Run {
                 M::delay(random.time(think / 2, load.think_spread));
             }
             M::note(Event::Operation);
+            sleep(random.time(load.sleep_ns, load.think_spread));
         }
     });
     [&of_files, &of_mounts, &of_directory].into_iter().for_each(Tally::add_up);

@@ -56,11 +56,17 @@ pub struct Load<'a> {
     pub section_spread: Variation,
     /// How the think time varies.
     pub think_spread: Variation,
+    /// Nanoseconds that a thread sleeps between two operations, on average and besides its think time, in which it keeps its core:
+    /// of `fserver` alone.
+    pub sleep_ns: u64,
+    /// The real-time priority of each thread, as in a [`Plan`].
+    pub priorities: &'a [u8],
 }
 
 impl Load<'_> {
     pub(crate) fn plan(&self) -> Plan<'_> {
-        Plan { cores: self.cores, ..Plan::threads(self.threads).lasting(self.duration_ns) }
+        let (cores, priorities) = (self.cores, self.priorities);
+        Plan { cores, priorities, ..Plan::threads(self.threads).lasting(self.duration_ns) }
     }
 }
 
@@ -77,6 +83,8 @@ impl Default for Load<'_> {
             batch: None,
             section_spread: Variation::Fixed,
             think_spread: Variation::Exponential,
+            sleep_ns: 0,
+            priorities: &[],
         }
     }
 }

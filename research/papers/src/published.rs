@@ -132,6 +132,7 @@ impl Contention {
 pub(crate) struct Retries {
     pub(crate) lock: String,
     pub(crate) socket: u32,
+    pub(crate) users_40: f64,
     pub(crate) users_400: f64,
 }
 

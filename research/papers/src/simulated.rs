@@ -7,8 +7,9 @@ use crate::verdict::{
 };
 use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Series, Unit};
-use report::{Cell, Column, Table};
+use report::{Cell, Column, Spread, Table};
 use session::progress::Progress;
+use session::seeds::{self, disagree};
 use simulate::back_off::{Proportional, proportional};
 use simulate::{Setup, SimulatedRun, sweep};
 use simulator::Hardware;
@@ -27,6 +28,9 @@ const CORES: &[u32] = &[
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 39,
     40, 44, 48,
 ];
+
+/// Seeds of each set-up.
+const SEEDS: u64 = seeds::SEEDS as u64;
 
 /// The machine that stands for the 80 cores, in 8 sockets, of the talk and of the kernel's mails of 2013 and 2014.
 pub(crate) const EIGHTY_CORES: &str = "dl980";
@@ -68,6 +72,22 @@ pub(crate) fn speedup(measured: &[SimulatedRun], lock: &str, workload: &str) -> 
     curve.relative_to_one_core().with_context(|| format!("{workload} with {lock} has nothing at one core"))
 }
 
+/// Runs all set-ups with each seed: the runs of one seed after those of the other, each in the order of the set-ups.
+fn run_seeds(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Vec<Vec<SimulatedRun>>> {
+    let of_seed = |seed| setups.iter().map(move |setup| Setup { seed, ..setup.clone() });
+    let all = (1..=SEEDS).flat_map(of_seed).collect::<Vec<_>>();
+    let mut runs = sweep(&all, progress)?.into_iter();
+    Ok((1..=SEEDS).map(|_| runs.by_ref().take(setups.len()).collect()).collect())
+}
+
+/// The median of curves of several seeds at each number of cores, with their range.
+fn over_seeds(curves: &[Curve]) -> anyhow::Result<Curve> {
+    let first = curves.first().context("there are seeds")?;
+    let values = |cores| curves.iter().map(|curve| at(curve, cores)).collect::<Vec<_>>();
+    let points = first.points().iter().filter_map(|point| Point::of_runs(point.cores, &values(point.cores)));
+    Ok(first.clone().with_points(points)?)
+}
+
 /// The benchmarks of figs. 2 and 12, with the workload for each reading.
 const BENCHMARKS: [(&str, &str); 5] =
     [("FOPS", "fops"), ("FOPS", NOT_COUNTED), ("MEMPOP", "mempop"), ("PFIND", "pfind"), ("EXIM", "exim")];
@@ -97,7 +117,7 @@ pub(crate) fn fig2(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         for name in names {
             setups.extend(benchmark_setups(&hardware, name, "ticket", spread)?);
         }
-        sweep(&setups, progress)
+        run_seeds(&setups, progress)
     };
     let exponential = runs(Variation::Exponential, &BENCHMARKS.map(|(_, name)| name))?;
     // One reading of FOPS is enough to see what the spread changes.
@@ -109,14 +129,14 @@ pub(crate) fn fig2(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     for (benchmark, name) in BENCHMARKS {
         let mut plot = Series::new(name);
         for (times, measured) in [("exponential", &exponential), ("nearly fixed", &nearly_fixed)] {
-            if !measured.iter().any(|one| one.workload == name) {
+            if !measured[0].iter().any(|one| one.workload == name) {
                 continue;
             }
-            let runs = Runs::new(measured, workload(name)?, &hardware)?;
+            let runs = Runs::of_seeds(measured, workload(name)?, &hardware)?;
             for claim in claims.iter().filter(|claim| claim.benchmark == benchmark && !claim.needs_queue()) {
                 tally.benchmark_row(&mut table, &runs, claim, times);
             }
-            let mut curve = runs.ticket;
+            let mut curve = over_seeds(&runs.iter().map(|runs| runs.ticket.clone()).collect::<Vec<_>>())?;
             if times != "exponential" {
                 curve.label = format!("ticket, {times} times");
             }
@@ -127,12 +147,13 @@ pub(crate) fn fig2(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     Ok(Reproduction {
         variant: None, title: "Fig. 2: the ticket lock collapses, simulated",
         table,
-        plots,
         notes: vec![
             tally.note(),
+            seeds_note(&plots),
             fitted_note(),
             "The published rows are tight: MEMPOP's 4.7 at 9 cores is one acquisition in 364 cycles, with a section of 350.".into(),
         ],
+        plots,
         faults: [1, 2, 3].map(Fault).to_vec(),
         scores: tally.scores,
     })
@@ -147,32 +168,35 @@ pub(crate) fn fig12(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             setups.extend(benchmark_setups(&hardware, name, lock, Variation::Exponential)?);
         }
     }
-    let measured = sweep(&setups, progress)?;
+    let measured = run_seeds(&setups, progress)?;
     let claims = published::claims()?;
     let mut table = benchmark_table();
     let mut plots = Vec::new();
     let mut tally = Tally::default();
-    let mut ratios = Vec::new();
+    let mut ratios = vec![Vec::new(); measured.len()];
     for (benchmark, name) in BENCHMARKS {
-        let runs = Runs::new(&measured, workload(name)?, &hardware)?;
+        let runs = Runs::of_seeds(&measured, workload(name)?, &hardware)?;
         for claim in claims.iter().filter(|claim| claim.benchmark == benchmark && claim.needs_queue()) {
             tally.benchmark_row(&mut table, &runs, claim, "exponential");
         }
         if name != NOT_COUNTED {
-            ratios.extend(runs.ratio_at_48().map(|ratio| (name, ratio)));
+            for (ratios, runs) in ratios.iter_mut().zip(&runs) {
+                ratios.extend(runs.ratio_at_48().map(|ratio| (name, ratio)));
+            }
         }
         let mut plot = Series::new(name);
-        plot.curves.push(runs.ticket);
-        plot.curves.extend(runs.mcs);
+        let mcs = runs.iter().filter_map(|runs| runs.mcs.clone()).collect::<Vec<_>>();
+        let ticket = runs.into_iter().map(|runs| runs.ticket).collect::<Vec<_>>();
+        plot.curves = vec![over_seeds(&ticket)?, over_seeds(&mcs)?];
         plots.push(plot);
     }
     claims_of_all(&mut tally, &mut table, &claims, &ratios);
     Ok(Reproduction {
         variant: None, title: "Fig. 12: ticket lock and MCS, simulated",
         table,
-        plots,
         notes: vec![
             tally.note(),
+            seeds_note(&plots),
             "The claims of the ticket lock alone are judged in fig2.".into(),
             "Consistent: MCS's section is as long as on one core, which is an input.".into(),
             "A small gain is one under 1.5 of the peaks, since the gain at 48 cores is said to be 3.5 or more in every benchmark; flat is within a factor of 1.5 from 4 \
@@ -180,22 +204,27 @@ pub(crate) fn fig12(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
                 .into(),
             fitted_note(),
         ],
+        plots,
         faults: [1, 2, 3].map(Fault).to_vec(),
         scores: tally.scores,
     })
 }
 
-/// The claims about all benchmarks, from the ratios of MCS to the ticket lock on 48 cores.
-fn claims_of_all(tally: &mut Tally, table: &mut Table, claims: &[Claim], ratios: &[(&str, f64)]) {
-    let all = || ratios.iter().map(|&(_, ratio)| ratio);
+/// The claims about all benchmarks, from each seed's ratios of MCS to the ticket lock on 48 cores.
+fn claims_of_all(tally: &mut Tally, table: &mut Table, claims: &[Claim], ratios: &[Vec<(&str, f64)>]) {
     for claim in claims.iter().filter(|claim| claim.benchmark == "any") {
-        let most = all().fold(0.0, f64::max);
-        let answer = match (claim.claim.as_str(), verdict::bound_holds(claim, most)) {
-            ("least_throughput_ratio_at_48", _) => Answer::Number(all().fold(f64::INFINITY, f64::min)),
-            ("one_case_more_than", Some(holds)) => Answer::Ordering(most, holds),
-            _ => continue,
+        let answer = |ratios: &Vec<(&str, f64)>| {
+            let all = || ratios.iter().map(|&(_, ratio)| ratio);
+            let most = all().fold(0.0, f64::max);
+            Some(match (claim.claim.as_str(), verdict::bound_holds(claim, most)) {
+                ("least_throughput_ratio_at_48", _) => Answer::Number(all().fold(f64::INFINITY, f64::min)),
+                ("one_case_more_than", Some(holds)) => Answer::Ordering(most, holds),
+                _ => return None,
+            })
         };
-        tally.row(table, claim, ["all", "exponential"], answer, |_| {
+        let Some(answers) = Answers::of(ratios.iter().map(answer)) else { continue };
+        let ratios = &ratios[answers.seed];
+        tally.row(table, claim, ["all", "exponential"], &answers, |_| {
             let each = ratios.iter().map(|(name, ratio)| format!("{name} {ratio:.1}")).collect::<Vec<_>>();
             Some(format!(
                 "ticket locks that collapse as far as published; the ratios here: {}",
@@ -203,6 +232,25 @@ fn claims_of_all(tally: &mut Tally, table: &mut Table, claims: &[Claim], ratios:
             ))
         });
     }
+}
+
+/// How often each set-up was run, and where the runs are too far apart for their median to be a result.
+fn seeds_note(plots: &[Series]) -> String {
+    let mut unstable = Vec::new();
+    for plot in plots {
+        for curve in &plot.curves {
+            let apart = curve.points().iter().filter(|point| disagree(point.low, point.high));
+            let apart = apart.map(|point| point.cores.to_string()).collect::<Vec<_>>();
+            if !apart.is_empty() {
+                unstable.push(format!("{}, {}, at {} cores", plot.title, curve.label, apart.join(", ")));
+            }
+        }
+    }
+    let unstable = if unstable.is_empty() { "none".into() } else { unstable.join("; ") };
+    format!(
+        "Medians of {SEEDS} seeds with their range, and verdicts are of medians. Unstable, one seed gives more than {:.0} times what another gives: {unstable}.",
+        seeds::UNSTABLE
+    )
 }
 
 fn fitted_note() -> String {
@@ -234,57 +282,95 @@ pub(crate) fn fig10(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             ..Setup::new(&hardware, fig10, "ticket-proportional").on_first(cores)
         }));
     }
-    let measured = sweep(&setups, progress)?;
-    let (named, swept_runs) = measured.split_at(LOCKS.len() * cores.len());
+    let measured = run_seeds(&setups, progress)?;
+    // Each curve's runs follow one another in those of a seed.
+    let curve = |number: usize, label: &str| {
+        let of_seed = |runs: &Vec<SimulatedRun>| {
+            throughput(runs.iter().skip(number * cores.len()).take(cores.len()), label)
+        };
+        over_seeds(&measured.iter().map(of_seed).collect::<anyhow::Result<Vec<_>>>()?)
+    };
     let mut plot = Series::new("fig10");
-    for lock in LOCKS {
-        plot.curves.push(throughput(named.iter().filter(|one| one.lock == lock), lock)?);
+    for (number, lock) in LOCKS.into_iter().enumerate() {
+        plot.curves.push(curve(number, lock)?);
     }
-    let of_constant = swept_runs.chunks(cores.len());
-    let best = of_constant
-        .zip(swept)
-        .max_by(|(a, _), (b, _)| a[cores.len() - 1].throughput().total_cmp(&b[cores.len() - 1].throughput()))
-        .context("a sweep of constants")?;
-    let constant = best.1.0;
-    plot.curves.push(throughput(best.0, &format!("ticket-proportional, {constant} cycles"))?);
+    let mut constants = Vec::new();
+    for (number, (constant, _)) in swept.iter().enumerate() {
+        let label = format!("ticket-proportional, {constant} cycles");
+        constants.push((constant, curve(LOCKS.len() + number, &label)?));
+    }
+    let best = constants.into_iter().max_by(|(_, a), (_, b)| at(a, 48).total_cmp(&at(b, 48)));
+    let (constant, best) = best.context("a sweep of constants")?;
+    plot.curves.push(best);
+    let plots = vec![plot];
 
     let mut table = benchmark_table();
     let mut tally = Tally::default();
     for claim in published::claims()?.iter().filter(|claim| claim.benchmark == "FIG10") {
-        let Some(answer) = fig10_answer(&claim.claim, named, &hardware) else { continue };
-        tally.row(&mut table, claim, ["fig10", "no think time"], answer, |claim| {
-            let cycles = claim.number().filter(|_| claim.claim.starts_with("section_cycles_"))?;
-            Some(format!(
-                "one cost of a transfer for figs. 10 and 11: fig. 10 publishes {:.0} cycles for each line of the section, fig. 11 gives {} for a transfer",
-                cycles / f64::from(FIG10_LINES),
-                hardware.cycles_of_time(hardware.local_transfer)
-            ))
+        let answer = |runs: &Vec<SimulatedRun>| fig10_answer(&claim.claim, runs, &hardware);
+        let Some(answers) = Answers::of(measured.iter().map(answer)) else { continue };
+        tally.row(&mut table, claim, ["fig10", "no think time"], &answers, |claim| {
+            fig10_lacking(claim, &measured[answers.seed], &hardware)
         });
     }
     Ok(Reproduction {
         variant: None,
         title: "Fig. 10: locks around 4 shared lines, simulated",
         table,
-        plots: vec![plot],
         notes: vec![
             tally.note(),
+            seeds_note(&plots),
             format!(
                 "Proportional back-off is best at 48 cores with {constant} cycles a waiter, of 50 to 1400."
             ),
         ],
+        plots,
         faults: Vec::new(),
         scores: tally.scores,
     })
 }
 
+/// What a missed claim of fig. 10 would need, in numbers of these runs.
+fn fig10_lacking(claim: &Claim, runs: &[SimulatedRun], hardware: &Hardware) -> Option<String> {
+    const PUBLISHED_SECTION: f64 = 1_000.0;
+    let cycles = |lock| {
+        let run = runs.iter().find(|one| one.lock == lock && one.cores == 48)?;
+        Some(hardware.mhz as f64 * 1e6 / run.throughput())
+    };
+    Some(match claim.claim.as_str() {
+        "throughput_ratio_at_48" => {
+            let (clh, hclh) = cycles("clh").zip(cycles("hclh"))?;
+            let Some(Answer::Number(section)) = fig10_answer("section_cycles_at_48", runs, hardware) else {
+                return None;
+            };
+            let longer = PUBLISHED_SECTION - section;
+            format!(
+                "the published section: HCLH takes {hclh:.0} cycles an acquisition for CLH's {clh:.0}; both {longer:.0} longer, as the section is to be, make {:.2}",
+                (clh + longer) / (hclh + longer)
+            )
+        }
+        "ordering_less" => format!(
+            "what K42's lock has beyond MCS's accesses: it takes {:.0} cycles an acquisition here, MCS {:.0}; instructions that are no accesses cost nothing",
+            cycles("k42")?,
+            cycles("mcs")?
+        ),
+        name if name.starts_with("section_cycles_") => format!(
+            "one cost of a transfer for figs. 10 and 11: fig. 10 publishes {:.0} cycles for each line of the section, fig. 11 gives {} for a transfer",
+            claim.number()? / f64::from(FIG10_LINES),
+            hardware.cycles_of_time(hardware.local_transfer)
+        ),
+        _ => return None,
+    })
+}
+
 /// What the runs of fig. 10 say to a claim.
-fn fig10_answer(claim: &str, named: &[SimulatedRun], hardware: &Hardware) -> Option<Answer> {
+fn fig10_answer(claim: &str, runs: &[SimulatedRun], hardware: &Hardware) -> Option<Answer> {
     let at_48 = |lock: &str| {
-        let runs = named.iter().find(|one| one.lock == lock && one.cores == 48);
+        let runs = runs.iter().find(|one| one.lock == lock && one.cores == 48);
         runs.map_or(f64::NAN, SimulatedRun::throughput)
     };
     let section = |cores: u32| {
-        let run = named.iter().find(|one| one.lock == "mcs" && one.cores == cores);
+        let run = runs.iter().find(|one| one.lock == "mcs" && one.cores == cores);
         run.and_then(|run| run.report.locks.first()).map_or(f64::NAN, |lock| {
             lock.held_ps as f64 / lock.acquisitions.max(1) as f64 * hardware.mhz as f64 / 1e6
         })
@@ -329,7 +415,37 @@ enum Answer {
     Ordering(f64, bool),
 }
 
-/// The runs of one benchmark with one spread of the think times.
+impl Answer {
+    fn value(self) -> f64 {
+        match self {
+            Self::Number(value) | Self::FromInput(value) | Self::Ordering(value, _) => value,
+        }
+    }
+}
+
+/// What the seeds say to a claim.
+struct Answers {
+    /// The one in the middle.
+    median: Answer,
+    /// The number of the seed that gives it, from 0.
+    seed: usize,
+    /// The values of all.
+    range: Spread,
+}
+
+impl Answers {
+    /// None of no answers, or where a seed has nothing to say.
+    fn of(answers: impl Iterator<Item = Option<Answer>>) -> Option<Self> {
+        let mut answers =
+            answers.enumerate().map(|(seed, one)| Some((seed, one?))).collect::<Option<Vec<_>>>()?;
+        answers.sort_by(|(_, a), (_, b)| a.value().total_cmp(&b.value()));
+        let (low, high) = (answers.first()?.1.value(), answers.last()?.1.value());
+        let (seed, median) = answers[(answers.len() - 1) / 2];
+        Some(Self { median, seed, range: Spread { low, median: median.value(), high } })
+    }
+}
+
+/// The runs of one benchmark with one spread of the think times and one seed.
 struct Runs<'a> {
     workload: &'static Workload,
     hardware: &'a Hardware,
@@ -348,6 +464,15 @@ impl<'a> Runs<'a> {
         let has_mcs = measured.iter().any(|one| one.lock == "mcs" && one.workload == name);
         let mcs = if has_mcs { Some(speedup(measured, "mcs", name)?) } else { None };
         Ok(Self { workload, hardware, measured, ticket: speedup(measured, "ticket", name)?, mcs })
+    }
+
+    /// Those of each seed.
+    fn of_seeds(
+        measured: &'a [Vec<SimulatedRun>],
+        workload: &'static Workload,
+        hardware: &'a Hardware,
+    ) -> anyhow::Result<Vec<Self>> {
+        measured.iter().map(|runs| Self::new(runs, workload, hardware)).collect()
     }
 
     fn answer(&self, claim: &Claim) -> Option<Answer> {
@@ -488,7 +613,7 @@ fn benchmark_table() -> Table {
         Column::text("claim", "claim"),
         Column::text("think_times", "think times"),
         Column::text("published", "published"),
-        Column::number("simulated", "simulated"),
+        Column::spread("simulated", "simulated"),
         Column::number("ratio", "simulated / published"),
         Column::text("verdict", "verdict").kept(),
         Column::text("lacking", "lacking"),
@@ -498,6 +623,7 @@ fn benchmark_table() -> Table {
 /// What is believed to be lacking where a claim is missed, in a few words.
 fn mechanism(claim: &Claim) -> &'static str {
     match (claim.benchmark.as_str(), claim.claim.as_str()) {
+        ("FIG10", "ordering_less") => "instructions that are no accesses",
         ("FIG10", _) => "one cost of a transfer for figs. 10 and 11",
         ("FOPS", "peak_cores" | "ordering_throughput_2_over_1") => {
             "a line that stays with a core for several acquisitions"
@@ -516,9 +642,10 @@ struct Tally {
 
 impl Tally {
     /// Adds a row for a claim about a benchmark, if its runs say anything to it.
-    fn benchmark_row(&mut self, table: &mut Table, runs: &Runs<'_>, claim: &Claim, times: &str) {
-        if let Some(answer) = runs.answer(claim) {
-            self.row(table, claim, [runs.workload.name, times], answer, |claim| runs.lacking(claim));
+    fn benchmark_row(&mut self, table: &mut Table, seeds: &[Runs<'_>], claim: &Claim, times: &str) {
+        if let Some(answers) = Answers::of(seeds.iter().map(|runs| runs.answer(claim))) {
+            let runs = &seeds[answers.seed];
+            self.row(table, claim, [runs.workload.name, times], &answers, |claim| runs.lacking(claim));
         }
     }
 
@@ -528,16 +655,17 @@ impl Tally {
         table: &mut Table,
         claim: &Claim,
         [workload, times]: [&str; 2],
-        answer: Answer,
+        &Answers { median, range, .. }: &Answers,
         lacking: impl FnOnce(&Claim) -> Option<String>,
     ) {
         let number = |value| Verdict::of_number(claim, value).unwrap_or(Verdict::Missed);
-        let (value, verdict) = match answer {
-            Answer::Ordering(value, holds) => (value, Verdict::of(holds)),
-            Answer::Number(value) => (value, number(value)),
-            Answer::FromInput(value) => (value, number(value).given_by_input()),
+        let value = median.value();
+        let verdict = match median {
+            Answer::Ordering(_, holds) => Verdict::of(holds),
+            Answer::Number(_) => number(value),
+            Answer::FromInput(_) => number(value).given_by_input(),
         };
-        let is_number = !matches!(answer, Answer::Ordering(..));
+        let is_number = !matches!(median, Answer::Ordering(..));
         let ratio = claim.number().filter(|_| is_number).map(|published| value / published);
         let fitted = (claim.benchmark.as_str(), claim.claim.as_str()) == FITTED;
         let verdict = match claim.number().filter(|_| fitted) {
@@ -556,7 +684,7 @@ impl Tally {
             Cell::from(claim.claim.as_str()),
             Cell::from(times),
             Cell::from(claim.value.as_str()),
-            Cell::from(value),
+            Cell::from(range),
             Cell::from(ratio),
             Cell::from(verdict),
             Cell::from(lacking.unwrap_or_default()),
@@ -575,5 +703,47 @@ impl Tally {
             100.0 * CORES_WITHIN,
             100.0 * ORDERED_BY
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use session::progress::Unwatched;
+
+    #[test]
+    fn the_median_seed_answers_and_the_range_is_of_all() {
+        let of = |values: &[f64]| Answers::of(values.iter().map(|&value| Some(Answer::Number(value))));
+        let answers = of(&[62.0, 30.1, 57.5]).unwrap();
+        assert_eq!((answers.seed, answers.median.value()), (2, 57.5));
+        assert_eq!((answers.range.low, answers.range.high), (30.1, 62.0));
+        assert!(of(&[]).is_none());
+        assert!(Answers::of([Some(Answer::Number(1.0)), None].into_iter()).is_none(), "a seed says nothing");
+    }
+
+    #[test]
+    fn curves_are_medians_over_the_seeds_and_say_where_those_disagree() {
+        let hardware = hardware(OPTERON).unwrap();
+        let exim = workload("exim").unwrap();
+        let setup =
+            |cores| Setup { duration_ns: 2_000_000, ..Setup::new(&hardware, exim, "ticket") }.on_first(cores);
+        let measured = run_seeds(&[setup(1), setup(34)], &Unwatched).unwrap();
+        let seeds = measured.iter().flatten().map(|run| (run.cores, run.seed)).collect::<Vec<_>>();
+        assert_eq!(seeds, (1..=SEEDS).flat_map(|seed| [(1, seed), (34, seed)]).collect::<Vec<_>>());
+        let curves = measured.iter().map(|runs| speedup(runs, "ticket", "exim").unwrap()).collect::<Vec<_>>();
+        let point = over_seeds(&curves).unwrap().at(34).unwrap();
+        let mut values = curves.iter().map(|curve| at(curve, 34)).collect::<Vec<_>>();
+        values.sort_by(f64::total_cmp);
+        assert_eq!(
+            [point.low, point.value, point.high],
+            [values[0], values[values.len() / 2], values[values.len() - 1]]
+        );
+
+        let apart = Point { cores: 34, value: 20.0, low: 10.0, high: 30.0 };
+        let curve = curves[0].clone().with_points([apart, Point { cores: 36, low: 15.0, ..apart }]).unwrap();
+        let mut plot = Series::new("exim");
+        plot.curves = vec![curve];
+        assert!(seeds_note(&[plot]).ends_with(": exim, ticket, at 34 cores."));
+        assert!(seeds_note(&[]).ends_with(": none."));
     }
 }

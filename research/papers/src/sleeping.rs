@@ -96,6 +96,9 @@ pub(crate) fn sleeping(progress: &dyn Progress) -> anyhow::Result<Reproduction> 
              more than the programs, and says of their factors only on which side of 1 they are."
                 .into(),
             "What a wake-up costs is assumed on this machine; the two forms without spinning live by it.".into(),
+            "MCS within a sleeping lock: those that spin in `kernel-mutex` and `rwsem` stand in a queue of such nodes (`osq`), as in `adaptive`. No published figure \
+             compares a sleeping lock with that queue and without it, so that no row does."
+                .into(),
         ],
         faults: vec![Fault(16)],
         scores,

@@ -15,9 +15,9 @@ fn busiest(run: &SimulatedRun) -> Option<&LockCounts> {
     run.report.locks.iter().max_by_key(|lock| lock.acquisitions)
 }
 
-/// Percent of the threads' time that they wait for the lock that is acquired most often, or hold it.
+/// Percent of the threads' time on cores that they wait for the lock that is acquired most often, or hold it.
 pub(crate) fn percent_at_busiest(run: &SimulatedRun) -> f64 {
-    busiest(run).map_or(f64::NAN, |lock| 100.0 * run.share_of_time(lock.wait_ps + lock.held_ps))
+    busiest(run).map_or(f64::NAN, |lock| 100.0 * run.share_of_running(lock.wait_ps + lock.held_ps))
 }
 
 /// A think time that was looked for, and what it gives.

@@ -596,7 +596,7 @@ impl Engine {
     /// What the simulation has counted.
     pub(crate) fn report(&self) -> Report {
         let (all_lines, lines) = self.memory.report();
-        let Scheduler { context_switches, sleeps, wakes, .. } = self.scheduler;
+        let Scheduler { context_switches, sleeps, wakes, running: running_ps, .. } = self.scheduler;
         let locks = self.locks.counts();
         let fallbacks = locks.iter().map(|lock| lock.transactions.fallbacks).sum();
         let totals = Totals {
@@ -606,6 +606,7 @@ impl Engine {
             context_switches,
             sleeps,
             wakes,
+            running_ps,
         };
         Report {
             seed: self.options.seed,

@@ -13,6 +13,7 @@ mod suspects;
 
 pub use answer::{Advice, COLUMNS, Checked, Finding, FoundBy, Row};
 pub use measured::{AtATime, Case, Measured, forget};
+pub(crate) use suspects::candidates;
 pub use suspects::{Suspect, suspects};
 
 use crate::folder::profile_command;

@@ -5,6 +5,7 @@ use crate::machines;
 use crate::output::{self, own_command_line, print, print_json, tell};
 use crate::progress::BARS;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use curve::Unit;
 use forecast::chain::ByChain;
 use forecast::{
     Alternative, Change, MAX_THREADS, MeasuredPoint, Question, Void, advice, alternatives, forecast,
@@ -63,14 +64,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, model::MAX_CORES))]
     cores: Vec<Numbers>,
     /// The locks to put in its place: names from `contend locks`, or families (blocking, test-and-set, back-off,
-    /// ticket, queue); or `elided`, which runs its sections as transactions, on a machine that has them [default: every family]
+    /// ticket, queue); or `elided`, which runs its sections as transactions, on a machine that has them [default: every
+    /// family; in the place of a reader-writer lock adaptive, rw, rw-queued]
     #[arg(long = "lock", value_name = "LOCK,…", value_delimiter = ',')]
     locks: Vec<String>,
     /// The lock to forecast for, as `contend profile` prints its name; a function or variable without @STACK or +OFFSET
     /// stands for that lock there which costs most time [default: the lock that costs most time]
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
-    /// Curves measured without recording, as JSON or CSV of contend's curves: they stand, and the forecast goes on from them
+    /// Curves measured without recording, as JSON or CSV of contend's curves: they stand, and the forecast goes on from them. In
+    /// operations a second, they tell what recording took of a profile that counts operations
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
     /// How to forecast: by the simulated program; or by the Markov chain of the lock alone, at once and without probabilities
@@ -229,8 +232,9 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
     const LEAST_CORES: u32 = 64;
     refuse_ignored(args)?;
     let mut candidates = alternatives(&args.locks)?;
-    let mut named = BTreeSet::new();
-    candidates.retain(|one| named.insert(one.label()));
+    let mut labels = BTreeSet::new();
+    candidates.retain(|one| labels.insert(one.label()));
+    let in_operations = measured.is_some_and(is_in_operations);
     let measured = match measured {
         Some(series) if args.engine == Engine::Simulated => {
             check_measured(series, &candidates)?;
@@ -279,13 +283,14 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
     Ok(Question {
         profiles: args.profiles.clone(),
         measured,
+        in_operations,
         stretch: None,
         profiled_on: named_or_default(args.profiled_on.as_deref())?,
         machine,
         cores,
         threads: Numbers::all(&args.threads),
         from: 1,
-        candidates,
+        candidates: (!args.locks.is_empty()).then_some(candidates),
         site: args.site.clone(),
         seed: args.seed.unwrap_or(1),
         what_if,
@@ -359,6 +364,12 @@ fn check_measured(series: &curve::Series, candidates: &[Alternative]) -> anyhow:
     Ok(())
 }
 
+/// Whether measured curves, all of which are in one unit, count operations a second.
+fn is_in_operations(series: &curve::Series) -> bool {
+    let first = series.curves.first().cloned();
+    first.is_some_and(|curve| curve.of_all_cores().unit == Unit::OperationsPerSecond)
+}
+
 /// The points of measured curves; the baseline's are those under the C library's own locks.
 fn measured_points(series: &curve::Series) -> Vec<MeasuredPoint> {
     let totals: Vec<curve::Curve> = series.curves.iter().cloned().map(curve::Curve::of_all_cores).collect();
@@ -376,7 +387,7 @@ fn named_or_default(machine: Option<&str>) -> anyhow::Result<MachineFile> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use curve::{Curve, Point, Provenance, Series, Unit};
+    use curve::{Curve, Point, Provenance, Series};
 
     #[test]
     fn throughput_of_one_core_is_totalled() {
@@ -385,6 +396,7 @@ mod tests {
         let curve = curve.with_points(points).expect("cores go up");
         let series = Series { curves: vec![curve], ..Series::new("t") };
         assert_eq!(measured_points(&series)[1].rate, 36.0);
+        assert!(is_in_operations(&series));
     }
 
     #[test]

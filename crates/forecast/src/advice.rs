@@ -6,15 +6,15 @@
 
 use crate::alternatives;
 use crate::answer::Row;
-use crate::simulated_program::{Blueprint, Stage};
-use locks::catalogue::{LOCKS, Lock};
+use crate::simulated_program::{Blueprint, Stage, lock_for};
+use locks::catalogue::{self, LOCKS, Lock};
 use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
 use report::text;
 use session::ensure_usage;
 use session::names::types_of;
 use session::usage::UsageError;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use topology::Range;
 use what_if::case::spread;
 use what_if::{Alternative, Case, Change, Gain};
@@ -39,10 +39,24 @@ fn lock(name: &str) -> anyhow::Result<Alternative> {
     Ok(lock)
 }
 
+/// Whether `contend run` puts a lock in the place of such an object.
+fn replaces(lock: &Lock, kind: LockKind) -> bool {
+    match kind {
+        LockKind::Object(object) => object.accepts(lock.shared),
+        _ => true,
+    }
+}
+
+/// Whether it can do so with an alternative; of a family, with the lock that represents it.
+pub(crate) fn can_be_tried(alternative: &Alternative, kind: LockKind) -> bool {
+    let lock = catalogue::find(lock_for(&alternative.name, alternative.family, kind));
+    alternative.elided.is_none() && lock.is_some_and(|lock| replaces(lock, kind))
+}
+
 /// How each lock of the catalogue is put in this one's place: for a trial, where it can stand in for such an object, and for good.
 pub(crate) fn how_to_swap(site: &str, kind: LockKind) -> BTreeMap<String, String> {
     let trial = |lock: &Lock| match kind {
-        LockKind::Object(object) if !object.accepts(lock.shared) => {
+        LockKind::Object(object) if !replaces(lock, kind) => {
             let kind = if object == ObjectKind::Spin { "spin lock" } else { "reader-writer lock" };
             format!("`contend run` does not put it in the place of a {kind}.")
         }
@@ -108,21 +122,59 @@ fn shown(rows: &[Row], change: &Change, threads: u32) -> Option<Range> {
 /// Less is not worth the work of a change.
 pub(crate) const WORTH_IT: f64 = 1.1;
 
+/// What a change takes, the least first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Effort {
+    /// `contend run` does it.
+    Run,
+    /// The program is started otherwise.
+    Start,
+    /// Its source is changed.
+    Source,
+}
+
+impl Effort {
+    fn of(change: &Change) -> Self {
+        match change {
+            _ if !change.is_one_word() => Self::Source,
+            Change { lock: Some(_), .. } => Self::Run,
+            Change { threads: Some(_), .. } => Self::Start,
+            _ => Self::Source,
+        }
+    }
+}
+
+/// Gains in the order of what their changes take, then the greatest first. Of several splits, and of alternatives that are the same lock,
+/// there is the best.
+fn ordered(mut gains: Vec<(&Change, Gain)>) -> Vec<Gain> {
+    gains.sort_by(|(a, one), (b, other)| {
+        Effort::of(a).cmp(&Effort::of(b)).then(likely(other).total_cmp(&likely(one)))
+    });
+    let mut said = BTreeSet::new();
+    gains.retain(|(change, gain)| {
+        let is_split = change.is_one_word() && change.split > 1;
+        said.insert(if is_split { String::new() } else { gain.instruction.clone() })
+    });
+    gains.into_iter().map(|(_, gain)| gain).collect()
+}
+
+fn likely(gain: &Gain) -> f64 {
+    gain.times.map_or(0.0, |times| times.likely)
+}
+
 impl Adviser<'_> {
-    /// What each of these changes gives, the greatest gain first; of several, those that are worth it.
+    /// What each of these changes gives, what `contend run` does first, then the greatest gain; of several, those that are worth it.
     pub(crate) fn worth(&self, changes: &[Change]) -> anyhow::Result<Vec<Gain>> {
         let before = match self.simulated {
             Some(Ran { blueprint, stage, .. }) => Some(stage.rates(blueprint, None, self.case.threads)?),
             None => None,
         };
-        let gains = changes.par_iter().map(|change| self.gain(change, before.as_deref()));
-        let mut gains: Vec<Gain> = gains.collect::<anyhow::Result<_>>()?;
-        let likely = |gain: &Gain| gain.times.map_or(0.0, |times| times.likely);
+        let gains = changes.par_iter().map(|change| Ok((change, self.gain(change, before.as_deref())?)));
+        let mut gains: Vec<(&Change, Gain)> = gains.collect::<anyhow::Result<_>>()?;
         let is_worth_it =
             |gain: &Gain| likely(gain) >= WORTH_IT && gain.times.is_some_and(|times| times.low > 1.0);
-        gains.retain(|gain| changes.len() == 1 || is_worth_it(gain));
-        gains.sort_by(|a, b| likely(b).total_cmp(&likely(a)));
-        Ok(gains)
+        gains.retain(|(_, gain)| changes.len() == 1 || is_worth_it(gain));
+        Ok(ordered(gains))
     }
 
     fn gain(&self, change: &Change, before: Option<&[f64]>) -> anyhow::Result<Gain> {
@@ -131,7 +183,8 @@ impl Adviser<'_> {
         };
         let Ran { blueprint, stage, .. } = ran;
         let shares = change.reads.is_some();
-        let lock = change.lock.as_ref().map(|lock| stage.lock(lock, blueprint, shares));
+        let kind = if shares { LockKind::Object(ObjectKind::Rwlock) } else { blueprint.locks[0].kind };
+        let lock = change.lock.as_ref().map(|lock| lock_for(&lock.name, lock.family, kind));
         // Readers need a lock that they can share.
         let swapped = lock.or_else(|| shares.then_some("rw"));
         if let Some(times) = shown(ran.rows, change, self.case.threads) {
@@ -144,7 +197,7 @@ impl Adviser<'_> {
     }
 }
 
-/// The changes that are tried where none was asked for: the locks that came out best, half of the section, splits, batches, and
+/// The changes that are tried where none was asked for: the best locks that can be tried, half of the section, splits, batches, and
 /// the number of threads at which the program does most as it is.
 pub(crate) fn candidates(best: &[Alternative], peak: Option<u32>, read_mostly: bool) -> Vec<Change> {
     let mut changes: Vec<_> =
@@ -198,6 +251,28 @@ mod tests {
         for other in ["lock=ticket", "section=0.5", "section=0.5,lock=mcs", "threads=3"] {
             assert_eq!(gain(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn what_a_command_does_is_said_first_and_of_several_splits_the_best() {
+        let changes =
+            ["split=8", "split=2", "threads=1", "lock=rw", "section=0.5", "lock=back-off-then-sleep"];
+        let changes = changes.map(|text| change(text).unwrap());
+        let gain = |(change, likely): (&Change, f64)| Gain {
+            change: change.name(),
+            // The family is represented by the same lock.
+            instruction: change
+                .lock
+                .as_ref()
+                .map_or_else(|| change.name(), |_| "put `rw` in its place".into()),
+            how: None,
+            threads: 64,
+            times: Some(Range::exact(likely)),
+        };
+        let gains = changes.iter().zip([8.5, 1.8, 105.0, 2.0, 9.0, 2.1]);
+        let all = ordered(gains.map(|(change, likely)| (change, gain((change, likely)))).collect());
+        let all: Vec<&str> = all.iter().map(|gain| gain.change.as_str()).collect();
+        assert_eq!(all, ["lock=back-off-then-sleep", "threads=1", "section=0.500", "split=8"]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod suspects;
 
 pub use answer::{Advice, COLUMNS, Checked, Finding, FoundBy, Row};
 pub use measured::{AtATime, Case, Measured, forget};
+pub(crate) use suspects::candidates;
 pub use suspects::{Suspect, suspects};
 
 use crate::folder::profile_command;
@@ -293,6 +294,7 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
         program: ProgramFile::of(asked),
         counted: asked.work_in_words(),
         cores,
+        hardware_threads: u32::try_from(host::allowed_cores().len()).ok(),
         at_a_time: if takes_threads(&asked.command) { None } else { at_a_time(&all[0].table) },
         threads,
         per_thread,
@@ -309,7 +311,7 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
     let longest = alone.iter().map(|trial| trial.elapsed).max().unwrap_or_default();
     rounds(asked, &mut measured, longest, begun, progress)?;
     measured.keep_runs_before(&asked.metric(), &alone);
-    if !measured.cut_short {
+    if !measured.cut_short && measured.void().is_none() {
         measured.write(&asked.folder)?;
     }
     Ok(measured)
@@ -320,7 +322,8 @@ pub fn measure(asked: &Asked, progress: &dyn Progress) -> anyhow::Result<Measure
 fn answers(kept: &Measured, asked: &Asked) -> anyhow::Result<bool> {
     let tables = tables(&asked.folder, &kept.threads)?;
     let would_decide = kept.time_limit_s < asked.time_limit.as_secs_f64() && kept.is_any_undecided();
-    Ok(tables.len() == kept.threads.len() && void(&tables).is_none() && !would_decide)
+    let is_void = kept.void().is_some() || void(&tables).is_some();
+    Ok(tables.len() == kept.threads.len() && !is_void && !would_decide)
 }
 
 /// What runs that were not recorded took, for who interrupted the rest.
@@ -646,6 +649,7 @@ mod tests {
             program: None,
             counted: "wall time".into(),
             cores,
+            hardware_threads: None,
             threads: vec![1, 2],
             at_a_time: None,
             per_thread: false,

@@ -8,9 +8,9 @@ use crate::subject::{self, Besides, Subject};
 use crate::uncertainty::{CALIBRATED, Calibration, Known, LEARNT, Widths};
 use crate::verdict::{Verdict, outcome};
 use crate::void::LeftOut;
-use crate::{advice, family_of};
+use crate::{Alternative, advice, family_of};
 use model::Family;
-use profile::LockTable;
+use profile::{LockKind, LockTable};
 use report::text;
 use serde::Serialize;
 use session::ensure_usage;
@@ -40,9 +40,10 @@ pub struct Forecast {
     /// The baseline, then each candidate.
     pub rows: Vec<Row>,
     /// The share of the loss at the most measured threads that the locks explain; the rest is lost in what threads share outside of
-    /// locks. None where little was lost, or nothing measured.
+    /// locks, or is the simulation's error. None where little was lost, or nothing measured.
     pub explained_by_locks: Option<f64>,
-    /// Changes to the program and what each gives, the greatest first.
+    /// Changes to the program and what each gives: what `contend run` does first, then other numbers of threads, then changes of the
+    /// source, of each the greatest gain first.
     pub advice: Vec<Gain>,
     /// What the profile says of the lock, as the model takes it.
     pub parameters: model::Parameters,
@@ -127,6 +128,12 @@ impl Row {
         self.points.iter().find(|point| point.threads == threads).copied()
     }
 
+    /// On how many threads it does most, as far as the seeds agree.
+    pub(crate) fn peak(&self) -> Option<u32> {
+        let told = self.points.iter().filter(|point| point.measured || !point.unstable);
+        told.max_by(|a, b| a.value.total_cmp(&b.value)).map(|point| point.threads)
+    }
+
     /// What tables call it.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -146,7 +153,8 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     };
     let profiled_on = profiled_on(question, &tables);
     let transfer_ns = profiled_on.costs().transfer_ns(2);
-    let besides = Besides { cores_used: None, stretch: question.stretch };
+    let besides =
+        Besides { cores_used: None, stretch: question.stretch.or_else(|| stretch(question, &tables)) };
     let subject =
         match Subject::new(&tables, question.site.as_deref(), transfer_ns, besides, &question.profiles[0])? {
             Ok(subject) => subject,
@@ -158,9 +166,15 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     let (machine, threads) = target(question, &measured);
     let plan = Plan::of(&threads, question.seed);
     let stage = Stage::new(&subject.blueprint, &machine, &profiled_on, &plan)?;
-    let simulated =
-        simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, progress)?;
-    let here = where_measured(question, &profiled_on, &subject, &measured, &machine, &simulated, progress)?;
+    let candidates = question.alternatives(subject.row.kind)?;
+    let simulate = |stage: &Stage, plan: &Plan| {
+        simulated_program::run(&subject.blueprint, &candidates, stage, plan, progress)
+    };
+    let simulated = simulate(&stage, &plan)?;
+    let here = match where_measured(question.seed, &subject, &measured, [&profiled_on, &machine])? {
+        Some((stage, plan)) => simulate(&stage, &plan)?,
+        None => simulated.clone(),
+    };
     let one_thread = Anchor::one_thread(&measured, &here.runs[0]);
     let frame = Frame {
         cores: machine.topology.cores(),
@@ -179,21 +193,20 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     }
     let mut notes = subject.notes.clone();
     notes.extend(simulated.doubts.iter().filter(|doubt| !subject.notes.contains(doubt)).cloned());
-    notes.extend(unstable(&simulated));
-    notes.extend(too_many);
-    let mut case = case(&subject, &machine, &plan);
-    case.cores.clone_from(&plan.threads);
+    notes.extend(unstable(&simulated).into_iter().chain(too_many));
+    let case = case(&subject, &machine, &plan);
     let ran = Ran { blueprint: &subject.blueprint, stage: &stage, rows: &rows };
     let adviser = Adviser { case: &case, simulated: Some(ran) };
-    let changes = match &question.what_if {
+    let advice = match &question.what_if {
         _ if !question.advice => Vec::new(),
-        Some(change) => vec![change.clone()],
-        None => changes(&rows, &question.candidates, &subject),
+        Some(change) => adviser.worth(std::slice::from_ref(change))?,
+        None => {
+            adviser.worth(&changes(&rows, &candidates, subject.row.kind, subject.parameters.read_share))?
+        }
     };
-    let advice = if question.advice { adviser.worth(&changes)? } else { Vec::new() };
     let points = |row: &Row| row.points.iter().copied().map(Point::with_range).collect();
     let of_locks = rows.iter().filter_map(|row| Some((row.lock.clone()?, points(row)))).collect();
-    let sliders = Sliders::new(case.clone(), frame.cores, replacements(question))
+    let sliders = Sliders::new(case.clone(), frame.cores, replacements(&candidates))
         .on_forecast(points(&rows[0]), of_locks);
     Ok(Ok(Forecast {
         profiles: question.profiles.clone(),
@@ -201,7 +214,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         machine: machine.name.clone(),
         description: machine.description,
         cores: frame.cores,
-        threads: plan.threads.clone(),
+        threads: plan.threads,
         explained_by_locks,
         rows,
         advice,
@@ -213,6 +226,16 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         explained_at: explained.map(|(threads, _)| threads),
         profiled: if question.measured.is_empty() { at_a_time(&tables, &measured) } else { Vec::new() },
     }))
+}
+
+/// How many times as long the profiled run on the fewest threads took as without recording, where operations were counted in both.
+fn stretch(question: &Question, tables: &[LockTable]) -> Option<f64> {
+    let header = tables.iter().map(|table| &table.header).min_by_key(|header| subject::threads_of(header))?;
+    let recorded = header.operations? as f64 / (header.elapsed_ns / 1e9);
+    let is_same =
+        |point: &&MeasuredPoint| point.lock.is_none() && point.threads == subject::threads_of(header);
+    let unrecorded = question.measured.iter().find(is_same)?.rate;
+    (question.in_operations && recorded > 0.0).then_some(unrecorded / recorded)
 }
 
 /// The measured points that are profiles of more threads than ran or waited for a lock at a time, but for a main thread that waits for the
@@ -326,24 +349,21 @@ pub fn with_cores(machine: &MachineFile, cores: u32) -> MachineFile {
     larger
 }
 
-/// The simulated program where the measurements were made; the target's own runs where that is the target.
+/// How the simulated program is run where the measurements were made; none where nothing was measured on several threads, or that machine is
+/// the target, whose runs there are.
 fn where_measured(
-    question: &Question,
-    profiled_on: &MachineFile,
+    seed: u64,
     subject: &Subject,
     measured: &[MeasuredPoint],
-    machine: &MachineFile,
-    simulated: &Simulated,
-    progress: &dyn Progress,
-) -> anyhow::Result<Simulated> {
+    [profiled_on, target]: [&MachineFile; 2],
+) -> anyhow::Result<Option<(Stage, Plan)>> {
     let threads: Vec<u32> =
         measured.iter().map(|point| point.threads).filter(|&threads| threads > 1).collect();
-    if threads.is_empty() || profiled_on == machine {
-        return Ok(simulated.clone());
+    if threads.is_empty() || profiled_on == target {
+        return Ok(None);
     }
-    let plan = Plan { ends: false, ..Plan::of(&threads, question.seed) };
-    let stage = Stage::new(&subject.blueprint, profiled_on, profiled_on, &plan)?;
-    simulated_program::run(&subject.blueprint, &question.candidates, &stage, &plan, progress)
+    let plan = Plan { ends: false, ..Plan::of(&threads, seed) };
+    Ok(Some((Stage::new(&subject.blueprint, profiled_on, profiled_on, &plan)?, plan)))
 }
 
 /// The most throughput that critical sections which exclude each other leave, relative to one thread.
@@ -615,8 +635,8 @@ pub(crate) fn case(subject: &Subject, machine: &MachineFile, plan: &Plan) -> Cas
     }
 }
 
-/// The changes to try where none was asked for: the best candidates among them.
-fn changes(rows: &[Row], candidates: &[what_if::Alternative], subject: &Subject) -> Vec<Change> {
+/// The changes to try where none was asked for: the best candidates among them that can be put in the place of a lock of this kind.
+fn changes(rows: &[Row], candidates: &[Alternative], kind: LockKind, read_share: Option<f64>) -> Vec<Change> {
     /// Of the locks only the best are tried again.
     const BEST: usize = 2;
     let end = |row: &Row| row.points.last().map_or(0.0, |point| point.value);
@@ -624,26 +644,26 @@ fn changes(rows: &[Row], candidates: &[what_if::Alternative], subject: &Subject)
     others.sort_by(|a, b| end(b).total_cmp(&end(a)));
     // What eliding gives is not known of a program whose conflicts are not.
     let of_row = |row: &&Row| {
-        candidates.iter().find(|one| one.elided.is_none() && Some(&one.name) == row.lock.as_ref()).cloned()
+        let is_of_row = |one: &&Alternative| Some(&one.name) == row.lock.as_ref();
+        candidates.iter().find(|one| is_of_row(one) && advice::can_be_tried(one, kind)).cloned()
     };
     let best: Vec<_> = others.iter().filter_map(of_row).take(BEST).collect();
     let own = &rows[0];
     let peak = own.points.iter().max_by(|a, b| a.value.total_cmp(&b.value)).map(|point| point.threads);
     let falls = own.verdict.collapses >= 0.5;
-    let observed = &subject.observed;
-    let reads = observed.reads.map_or(0.0, |reads| reads as f64 / observed.acquisitions.max(1) as f64);
-    advice::candidates(&best, peak.filter(|_| falls), reads > 0.5)
+    advice::candidates(&best, peak.filter(|_| falls), read_share > Some(0.5))
 }
 
 /// The locks that a page offers to put in the lock's place: what eliding gives has two ends, which a preview does not know.
-pub(crate) fn replacements(question: &Question) -> Vec<what_if::Alternative> {
-    question.candidates.iter().filter(|one| one.elided.is_none()).cloned().collect()
+pub(crate) fn replacements(candidates: &[Alternative]) -> Vec<Alternative> {
+    candidates.iter().filter(|one| one.elided.is_none()).cloned().collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::verdict::Kind;
+    use profile::ObjectKind;
 
     /// A program whose 4 threads share two cores here, and have one each on the target.
     #[test]
@@ -735,18 +755,77 @@ mod tests {
         Question {
             profiles: Vec::new(),
             measured: Vec::new(),
+            in_operations: true,
             stretch: None,
             machine: carried::machine(TYPICAL),
             profiled_on: carried::machine(machine),
             cores: vec![64],
             threads: Vec::new(),
             from: 1,
-            candidates: Vec::new(),
+            candidates: None,
             site: None,
             seed: 1,
             what_if: None,
             advice: false,
         }
+    }
+
+    #[test]
+    fn recording_is_taken_back_by_operations_that_were_counted_without_it() {
+        let header = profile::TableHeader {
+            threads: 1,
+            concurrency: 1.0,
+            elapsed_ns: 2e9,
+            operations: Some(1_000),
+            ..profile::TableHeader::default()
+        };
+        let table =
+            |header| LockTable { header, rows: Vec::new(), striped: Vec::new(), kernel: None, program: None };
+        let measured = [1, 2].map(|threads| MeasuredPoint::of(None, curve::Point::exact(threads, 600.0)));
+        let asked = Question { measured: measured.to_vec(), ..question(TYPICAL) };
+        let tables = [table(header.clone())];
+        assert_eq!(stretch(&asked, &tables), Some(1.2));
+        assert_eq!(stretch(&Question { in_operations: false, ..asked.clone() }, &tables), None);
+        assert_eq!(stretch(&Question { measured: measured[1..].to_vec(), ..asked.clone() }, &tables), None);
+        assert_eq!(stretch(&asked, &[table(profile::TableHeader { operations: None, ..header })]), None);
+    }
+
+    /// A mutex promises most; readers cannot share it.
+    #[test]
+    fn no_mutex_is_advised_for_a_reader_writer_lock() {
+        let verdict = Verdict::of(&[1, 2], &[vec![1.0, 0.5]], |drawn| drawn);
+        let row = |lock: Option<&str>, value: f64| Row {
+            lock: lock.map(str::to_owned),
+            code: String::new(),
+            points: vec![Point {
+                threads: 2,
+                value,
+                low: value,
+                high: value,
+                measured: false,
+                unstable: false,
+            }],
+            verdict,
+        };
+        let rows = [
+            row(None, 1.0),
+            row(Some("back-off"), 4.0),
+            row(Some("mcs"), 3.0),
+            row(Some("rw"), 2.0),
+            row(Some("ticket"), 1.5),
+        ];
+        let names = ["back-off", "mcs", "rw", "ticket"].map(str::to_owned);
+        let candidates = crate::alternatives(&names).unwrap();
+        let locks = |kind| {
+            let all = changes(&rows, &candidates, LockKind::Object(kind), None);
+            all.into_iter().filter_map(|change| Some(change.lock?.name)).collect::<Vec<_>>()
+        };
+        assert_eq!(locks(ObjectKind::Rwlock), ["rw"]);
+        assert_eq!(locks(ObjectKind::Mutex), ["back-off", "mcs"]);
+        let usual = |kind| question(TYPICAL).alternatives(LockKind::Object(kind)).unwrap();
+        let is_shared = |one: &Alternative| advice::can_be_tried(one, LockKind::Object(ObjectKind::Rwlock));
+        assert!(usual(ObjectKind::Rwlock).iter().all(is_shared));
+        assert_eq!(usual(ObjectKind::Mutex).len(), Family::ALL.len());
     }
 
     #[test]

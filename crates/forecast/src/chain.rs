@@ -1,15 +1,16 @@
 //! The Markov chain's answer alone, at once and without the simulated program: `contend predict --engine chain`.
 
-use crate::advice::{Adviser, candidates};
+use crate::advice::{Adviser, can_be_tried};
 use crate::one_lock::{LockPrediction, MeasuredCurve, Named, predict_lock};
 use crate::other_locks::{Other, Together, as_it_is, others_table, others_terminal, together};
 use crate::profiled::{by_cost, observed};
 use crate::question::{Question, Void};
+use crate::simulated_program::lock_for;
 use crate::subject::{self, Besides, Subject};
-use crate::{Target, thinned};
+use crate::{Alternative, Target, thinned};
 use curve::{Curve, Series};
 use model::Variant;
-use profile::LockRow;
+use profile::{LockKind, LockRow};
 use rayon::prelude::*;
 use report::{Page, Plot, Screen, text};
 use topology::MachineFile;
@@ -67,7 +68,9 @@ impl ByChain {
             Ok(subject) => subject,
             Err(void) => return Ok(Err(void)),
         };
-        let mut lock = predict_lock(&subject.observed, &question.candidates, &target)?;
+        // It tells families apart, not locks.
+        let candidates = question.candidates.clone().map_or_else(|| crate::alternatives(&[]), Ok)?;
+        let mut lock = predict_lock(&subject.observed, &candidates, &target)?;
         for curve in measured.iter().flat_map(|series| &series.curves) {
             let measured = MeasuredCurve::new(curve, &lock, &target)?;
             lock.measured.push(measured);
@@ -93,13 +96,13 @@ impl ByChain {
         }
         let changes = match &question.what_if {
             Some(change) => vec![change.clone()],
-            None => changes(&lock, question),
+            None => changes(&lock, &candidates, subject.row.kind),
         };
         let sliders = lock.parameters.useless.is_none().then(|| {
             Sliders::new(
                 case.clone(),
                 question.machine.topology.cores(),
-                crate::answer::replacements(question),
+                crate::answer::replacements(&candidates),
             )
         });
         Ok(Ok(Self {
@@ -228,19 +231,21 @@ fn from_one(cores: &[u32]) -> Vec<u32> {
 }
 
 /// The changes to try where none was asked for.
-fn changes(lock: &LockPrediction, question: &Question) -> Vec<Change> {
+fn changes(lock: &LockPrediction, candidates: &[Alternative], kind: LockKind) -> Vec<Change> {
     /// Of the locks only the best are tried again.
     const BEST: usize = 2;
     let end = |one: &Named| one.prediction.curve.points().last().map_or(0.0, |point| point.value);
     let mut ends: Vec<&Named> = lock.predictions.iter().filter(|one| !one.as_it_is).collect();
     ends.sort_by(|a, b| end(b).total_cmp(&end(a)));
-    let of_name = |one: &&Named| question.candidates.iter().find(|other| other.name == one.name).cloned();
+    let of_name = |one: &&Named| {
+        let other = candidates.iter().find(|other| other.name == one.name && can_be_tried(other, kind))?;
+        // What can be put in its place is a lock, not a family.
+        Some(Alternative { name: lock_for(&other.name, other.family, kind).to_owned(), ..other.clone() })
+    };
     let best: Vec<_> = ends.iter().filter_map(of_name).take(BEST).collect();
     let own = lock.predictions.first().map(|one| &one.prediction);
     let peak = own.and_then(|own| own.collapse_cores.map(|_| own.peak_cores));
-    let reads =
-        lock.observed.reads.map_or(0.0, |reads| reads as f64 / lock.observed.acquisitions.max(1) as f64);
-    candidates(&best, peak, reads > 0.5)
+    crate::advice::candidates(&best, peak, lock.parameters.read_share > Some(0.5))
 }
 
 #[cfg(test)]

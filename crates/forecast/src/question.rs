@@ -1,6 +1,8 @@
 //! What a forecast is asked, and what it starts from.
 
+use crate::{advise, alternatives};
 use curve::Point;
+use profile::{LockKind, ObjectKind};
 use std::path::PathBuf;
 use topology::MachineFile;
 use what_if::{Alternative, Change};
@@ -37,6 +39,8 @@ pub struct Question {
     /// What was measured: it stands where the threads have a core each on both machines, or these have as many cores; and the forecast
     /// goes on from it.
     pub measured: Vec<MeasuredPoint>,
+    /// The unit of `measured` is operations a second, as a profile of them tells it.
+    pub in_operations: bool,
     /// How many times as long the profiled run on the fewest threads took as without recording, where that is known.
     pub stretch: Option<f64>,
     /// The machine to forecast for.
@@ -49,8 +53,8 @@ pub struct Question {
     pub threads: Vec<u32>,
     /// Verdicts tell of what becomes of throughput from so many threads on.
     pub from: u32,
-    /// The locks to put in place of the program's own.
-    pub candidates: Vec<Alternative>,
+    /// The locks to put in place of the program's own; none for those that are usual for its kind.
+    pub candidates: Option<Vec<Alternative>>,
     /// The lock in question; none for the one that costs most time.
     pub site: Option<String>,
     /// The random seed.
@@ -59,6 +63,21 @@ pub struct Question {
     pub what_if: Option<Change>,
     /// Whether changes are tried, each of which takes simulations of its own.
     pub advice: bool,
+}
+
+impl Question {
+    /// The locks to put in the place of one of this kind: those that were named, else one of every family, or in the place of a
+    /// reader-writer lock those that are tried there in the running program, since readers share no other.
+    pub(crate) fn alternatives(&self, kind: LockKind) -> anyhow::Result<Vec<Alternative>> {
+        match (&self.candidates, kind) {
+            (Some(named), _) => Ok(named.clone()),
+            (None, LockKind::Object(kind @ ObjectKind::Rwlock)) => {
+                let names: Vec<String> = advise::candidates(kind).into_iter().map(str::to_owned).collect();
+                alternatives(&names)
+            }
+            (None, _) => alternatives(&[]),
+        }
+    }
 }
 
 /// Why there is no forecast.

@@ -81,7 +81,8 @@ impl Forecast {
         table
     }
 
-    /// The numbers of threads that have a column, `most` of them: those that were measured, the last, and some between them.
+    /// The numbers of threads that have a column, `most` of them: those that were measured, the last, those on which the advised lock and the
+    /// baseline do most, without which their verdicts contradict their figures, and some between them.
     fn columns(&self, most: usize) -> Vec<u32> {
         let measured =
             |threads: u32| self.rows.iter().any(|row| row.at(threads).is_some_and(|point| point.measured));
@@ -95,6 +96,8 @@ impl Forecast {
             .copied()
             .filter(|&threads| threads == 1 || threads == last || measured(threads))
             .collect();
+        let advised = self.advice.iter().find_map(|gain| self.row(Some(gain.change.strip_prefix("lock=")?)));
+        let peaks = advised.into_iter().chain(self.rows.first()).filter_map(Row::peak);
         // Then the powers of two from above, those of four first.
         let powers = |of: u32| {
             all.iter()
@@ -102,7 +105,7 @@ impl Forecast {
                 .copied()
                 .filter(move |threads| threads.is_power_of_two() && threads.trailing_zeros() % of == 0)
         };
-        for threads in powers(2).chain(powers(1)) {
+        for threads in peaks.chain(powers(2)).chain(powers(1)) {
             if chosen.len() < most && !chosen.contains(&threads) {
                 chosen.push(threads);
             }
@@ -162,7 +165,7 @@ impl Forecast {
                 if is_measured { ", measured" } else { " at a time, as it was profiled" },
                 100.0 * share,
                 if share < 0.9 {
-                    "; the rest is lost in what the threads share outside of locks"
+                    "; the rest is lost in what the threads share outside of locks, or is the forecast's error"
                 } else {
                     ""
                 }
@@ -392,6 +395,18 @@ mod tests {
         }
         let wide = forecast.answer(Screen::wide(200));
         assert_eq!(wide.lines().next().unwrap().split_whitespace().count(), 7, "{wide}");
+        // The most is done on numbers of threads that are no powers of two, of the lock that is advised first.
+        let mut peaked = forecast.clone();
+        peaked.threads = (1..=64).collect();
+        for (row, peak) in peaked.rows.iter_mut().zip([5, 13]) {
+            row.points = peaked.threads.iter().map(point).collect();
+            row.points[peak - 1].value = 2.0;
+        }
+        let change = format!("lock={}", peaked.rows[1].name());
+        let gain = Gain { change, instruction: String::new(), how: None, threads: 64, times: None };
+        peaked.advice = vec![gain];
+        assert_eq!(peaked.columns(6), [1, 2, 3, 5, 13, 64]);
+        assert_eq!(peaked.columns(5), [1, 2, 3, 13, 64]);
         // No row has 13.
         let said = "16 is the profile of 40 threads, of which 16 ran or waited for a lock at a time.";
         assert_eq!(forecast.sentences(), [said]);

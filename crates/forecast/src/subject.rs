@@ -169,9 +169,14 @@ fn reservations(
     one_has_lock: Option<bool>,
 ) -> Vec<String> {
     let warnings = all.iter().flat_map(|profiled| &profiled.table.header.warnings);
-    let mut notes: Vec<String> =
-        warnings.map(|warning| format!("of the profile: {}", text::printable(warning))).collect();
-    notes.extend(doubts);
+    let warnings = warnings.map(|warning| format!("of the profile: {}", text::printable(warning)));
+    // What several profiles say is said once.
+    let mut notes: Vec<String> = Vec::new();
+    for note in warnings.chain(doubts) {
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
     let without = match one_has_lock {
         Some(true) => return notes,
         Some(false) => "the profile of one thread does not have this lock",
@@ -256,6 +261,15 @@ fn shown(rates: impl Iterator<Item = (u32, f64)>) -> Vec<MeasuredPoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_several_profiles_say_is_said_once() {
+        let header = TableHeader { warnings: vec!["it was built anew".into()], ..TableHeader::default() };
+        let table = LockTable { header, rows: Vec::new(), striped: Vec::new(), kernel: None, program: None };
+        let all = [1, 2].map(|threads| Profiled { table: &table, threads });
+        let doubts = ["a doubt", "a doubt"].map(str::to_owned).into_iter();
+        assert_eq!(reservations(&all, doubts, Some(true)), ["of the profile: it was built anew", "a doubt"]);
+    }
 
     #[test]
     fn profiles_of_as_many_threads_are_one_point_that_holds_them_all() {

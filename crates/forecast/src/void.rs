@@ -6,6 +6,7 @@ use crate::subject::{Besides, Subject};
 use profile::read::{Runtime, Untouched};
 use profile::{LockRow, LockTable, TableHeader};
 use report::text;
+use session::noise::Noise;
 use std::path::Path;
 
 /// A machine whose hypervisor takes more of its cores' time was too busy.
@@ -106,6 +107,21 @@ pub fn of_table(header: &TableHeader) -> Option<Void> {
         ));
     }
     None
+}
+
+/// Why nothing is said of runs on up to so many threads of so many cores, if other programs or the hypervisor took so much of the cores' time
+/// that as many threads were kept from theirs for more of it than the threads of a profile may be: then a fall of throughput may be
+/// theirs, and one that the program has may be hidden.
+pub(crate) fn of_noise(noise: &Noise, threads: u32, cores: u32) -> Option<Void> {
+    let taken = noise.others_share.unwrap_or(0.0) + noise.stolen_share.unwrap_or(0.0);
+    let left = (1.0 - taken) * f64::from(cores);
+    let wanted = f64::from(threads.min(cores));
+    (wanted - left > QUEUED * wanted).then(|| {
+        void(
+            format!("the machine was too busy: {}", noise.disturbances().join("; ")),
+            "Measure again when the machine is quiet; what the command starts and does not wait for counts as another program",
+        )
+    })
 }
 
 /// The same of the lock in question.
@@ -365,6 +381,20 @@ pub(crate) mod tests {
                     .into()
             )
         );
+    }
+
+    #[test]
+    fn a_machine_whose_other_programs_leave_too_few_cores_carries_no_answer() {
+        let of = |others: f64, stolen: f64, threads, cores| {
+            let noise = Noise { others_share: Some(others), stolen_share: Some(stolen), ..Noise::default() };
+            of_noise(&noise, threads, cores)
+        };
+        let void = of(0.58, 0.0, 2, 2).expect("two threads shared a core");
+        assert!(void.reason.contains("58 %") && void.remedy.starts_with("Measure again"), "{void:?}");
+        assert_eq!(of(0.25, 0.0, 2, 2), None);
+        assert!(of(0.25, 0.15, 2, 2).is_some());
+        assert_eq!(of(0.58, 0.0, 2, 64), None, "the others leave cores enough");
+        assert_eq!(of_noise(&Noise::default(), 2, 2), None);
     }
 
     #[test]

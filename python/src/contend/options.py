@@ -243,7 +243,8 @@ class PredictOptions(TypedDict, total=False):
 
     lock: str | Iterable[str] | None
     """The locks to put in its place: names from `contend locks`, or families (blocking, test-and-set, back-off, ticket,
-    queue); or `elided`, which runs its sections as transactions, on a machine that has them [default: every family]."""
+    queue); or `elided`, which runs its sections as transactions, on a machine that has them [default: every family; in
+    the place of a reader-writer lock adaptive, rw, rw-queued]."""
 
     site: str | None
     """The lock to forecast for, as `contend profile` prints its name; a function or variable without @STACK or +OFFSET
@@ -251,7 +252,7 @@ class PredictOptions(TypedDict, total=False):
 
     measured: Path | None
     """Curves measured without recording, as JSON or CSV of contend's curves: they stand, and the forecast goes on from
-    them."""
+    them. In operations a second, they tell what recording took of a profile that counts operations."""
 
     engine: Engine | None
     """How to forecast: by the simulated program; or by the Markov chain of the lock alone, at once and without

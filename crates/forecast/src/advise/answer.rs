@@ -60,6 +60,19 @@ impl Row {
         self.lock.as_deref().unwrap_or("as it is")
     }
 
+    /// On how many threads it does most, measured or forecast.
+    fn peak(&self) -> Option<u32> {
+        let measured = |threads: u32| self.measured.iter().any(|point| point.cores == threads);
+        let told = |point: &&Point| !self.unstable.contains(&point.cores) && !measured(point.cores);
+        let all = self.measured.iter().chain(self.forecast.iter().filter(told));
+        all.max_by(|a, b| a.value.total_cmp(&b.value)).map(|point| point.cores)
+    }
+
+    /// What stands beside its figures.
+    fn said(&self) -> Option<&str> {
+        self.failure.as_deref().or(self.verdict.as_deref())
+    }
+
     fn is_better(&self) -> bool {
         self.is == Some(Verdict::Better.name())
     }
@@ -157,7 +170,7 @@ impl Advice {
         let target = (asked.target.name.clone(), asked.target.topology.cores());
         let mut advice = Self::measured(target, measured);
         let tables = tables(&asked.folder, &advice.measured.threads)?;
-        advice.void = void(&tables);
+        advice.void = void(&tables).or_else(|| advice.measured.void());
         if advice.void.is_some() {
             advice.findings.clear();
             advice.measured.suspects.clear();
@@ -601,8 +614,10 @@ impl Finding {
         now.or_else(|| self.rows.iter().find(|row| row.will_be_better()))
     }
 
-    /// Numbers of threads that the table shows beyond those measured: three at most, in even steps of doublings.
-    fn columns(&self, measured: &Measured) -> Vec<u32> {
+    /// Numbers of threads that the table shows beyond those measured: three at most, in even steps of doublings, and that on which the
+    /// advised lock does most, without which its verdict contradicts its figures. `has_room` tells of so many columns whether they fit; where
+    /// they do not, that one takes the place of the step farthest from it, but for the last.
+    fn columns(&self, measured: &Measured, has_room: impl Fn(usize) -> bool) -> Vec<u32> {
         let last = measured.threads.last().copied().unwrap_or(1);
         let beyond: Vec<u32> = self.rows[0]
             .forecast
@@ -611,16 +626,36 @@ impl Finding {
             .filter(|&cores| cores > last && cores > measured.cores)
             .collect();
         let room = 5_usize.saturating_sub(measured.threads.len()).clamp(1, 3).min(beyond.len());
-        (1..=room).map(|step| beyond[(step * beyond.len()).div_ceil(room) - 1]).collect()
+        let mut columns: Vec<u32> =
+            (1..=room).map(|step| beyond[(step * beyond.len()).div_ceil(room) - 1]).collect();
+        let peak = self.best().unwrap_or(&self.rows[0]).peak();
+        let Some(peak) = peak.filter(|peak| beyond.contains(peak) && !columns.contains(peak)) else {
+            return columns;
+        };
+        if !has_room(columns.len() + 1) {
+            let far = |&step: &usize| f64::from(columns[step].max(peak)) / f64::from(columns[step].min(peak));
+            let farthest = (0..columns.len() - 1).rev().max_by(|a, b| far(a).total_cmp(&far(b)));
+            let Some(farthest) = farthest else { return columns };
+            columns.remove(farthest);
+        }
+        columns.push(peak);
+        columns.sort_unstable();
+        columns
     }
 
     /// What was measured and what is forecast, for a screen.
     fn table(&self, advice: &Advice, screen: Screen) -> String {
         let width = screen.columns().unwrap_or(COLUMNS);
-        let columns = self.columns(&advice.measured);
         let shown: Vec<&Row> = self.rows.iter().take(1 + SHOWN).collect();
         let name_width = shown.iter().map(|row| row.name().len()).max().unwrap_or(0).max("threads".len());
         let measured = shown_threads(&advice.measured);
+        let last = advice.measured.threads.last().copied().unwrap_or(1);
+        let head = format!("past {last}: forecast on {}", advice.target);
+        let notes = shown.iter().filter_map(|row| row.said()).chain([head.as_str()]);
+        let widest = notes.map(|note| note.chars().count()).max().unwrap_or(0);
+        let columns = self.columns(&advice.measured, |columns| {
+            name_width + 6 * (measured.len() + columns) + 2 + widest <= width
+        });
         let mut line = format!("{:name_width$}", "threads");
         for threads in measured.iter().chain(&columns) {
             let _ = write!(line, "{threads:>6}");
@@ -629,8 +664,7 @@ impl Finding {
         let rows_are_unstable = shown.iter().any(is_unstable);
         let mut table = String::new();
         if !columns.is_empty() {
-            let measured = advice.measured.threads.last().copied().unwrap_or(1);
-            beside(&mut line, &format!("past {measured}: forecast on {}", advice.target), width);
+            beside(&mut line, &head, width);
         } else if shown.iter().any(|row| row.failure.is_none() && row.verdict.is_some()) {
             let cores = if advice.target_cores == 1 { "core" } else { "cores" };
             let target = text::printable(&advice.target);
@@ -651,7 +685,7 @@ impl Finding {
                 };
                 let _ = write!(line, "{value:>6}");
             }
-            if let Some(said) = row.failure.as_ref().or(row.verdict.as_ref()) {
+            if let Some(said) = row.said() {
                 let said = text::printable(said);
                 beside(&mut line, &said, width);
                 line.truncate(line.len() - said.len());
@@ -798,6 +832,28 @@ mod tests {
         assert_eq!(of(vec![1, 2, 4], 4), [1, 2, 4]);
         let many = of((1..=12).collect(), 3);
         assert!(many.len() <= 8 && many[0] == 1 && many.contains(&3) && many.contains(&12), "{many:?}");
+    }
+
+    /// `adaptive` does most on 16 threads, between the columns for 8 and 32.
+    #[test]
+    fn the_peak_of_the_advised_lock_has_a_column() {
+        let mut advice = super::super::tests::advice();
+        for row in &mut advice.findings[0].rows {
+            let points = [4, 8, 16, 32, 64].map(|cores| Point::exact(cores, 1.4));
+            row.forecast = points.to_vec();
+        }
+        advice.findings[0].rows[1].forecast[2].value = 3.0;
+        let finding = &advice.findings[0];
+        let columns = |has_room: bool| finding.columns(&advice.measured, |_| has_room);
+        assert_eq!(columns(true), [8, 16, 32, 64]);
+        assert_eq!(columns(false), [16, 32, 64], "what follows it shows the fall");
+        let said = advice.terminal(Screen::FILE);
+        let heads = said.lines().find(|line| line.starts_with("threads")).unwrap_or_default();
+        assert!(heads.contains("    16"), "{said}");
+        assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+        // An unstable figure is no peak.
+        advice.findings[0].rows[1].unstable = vec![16];
+        assert!(!advice.findings[0].columns(&advice.measured, |_| true).contains(&16));
     }
 
     #[test]

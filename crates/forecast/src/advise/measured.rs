@@ -2,6 +2,7 @@
 
 use super::suspects::Suspect;
 use crate::folder::remove_all;
+use crate::{Void, void};
 use anyhow::{Context as _, ensure};
 use compare::comparison::describe;
 use compare::rounds::{LockRuns, Metric, Trial};
@@ -123,6 +124,9 @@ pub struct Measured {
     pub counted: String,
     /// Cores that it may use.
     pub cores: u32,
+    /// Hardware threads that it may run on, of whose time `noise` has shares, however many of them a quota leaves; none if that is not known.
+    #[serde(default)]
+    pub hardware_threads: Option<u32>,
     /// Numbers of threads, ascending.
     pub threads: Vec<u32>,
     /// Where the command takes no number of threads: those that took its locks, if fewer of them ran at a time.
@@ -261,6 +265,15 @@ impl Measured {
             let has_few = case.threads == most && case.failure.is_none() && case.replaced;
             case.is_cut_off || has_few && swap.is_some_and(|swap| self.is_undecided(swap, most))
         })
+    }
+
+    /// Why nothing is said of what was measured, if the machine was too busy.
+    pub(super) fn void(&self) -> Option<Void> {
+        // Without a round it tells of next to no time.
+        let has_rounds =
+            !self.cut_short || self.cases.iter().any(|case| case.swap.is_some() && !case.rates.is_empty());
+        let hardware_threads = self.hardware_threads.unwrap_or(self.cores);
+        void::of_noise(&self.noise, self.most(), hardware_threads).filter(|_| has_rounds)
     }
 
     /// The most threads that have a core each.
@@ -404,6 +417,22 @@ pub(super) mod tests {
         };
         assert!(!measured(few(false)).is_any_undecided(), "it hung");
         assert!(measured(few(true)).is_any_undecided());
+    }
+
+    #[test]
+    fn what_was_measured_beside_other_programs_is_void() {
+        let swap = Some(("TABLE", "rw"));
+        let cases = vec![case(None, 2, &about(20.0)), case(swap, 2, &[])];
+        let mut measured = super::super::tests::measured(cases, 2);
+        assert_eq!(measured.void(), None);
+        measured.noise.others_share = Some(0.58);
+        assert!(measured.void().is_some_and(|void| void.reason.contains("58 %")));
+        measured.hardware_threads = Some(64);
+        assert_eq!(measured.void(), None, "a quota leaves it two of the many cores");
+        (measured.hardware_threads, measured.cut_short) = (None, true);
+        assert_eq!(measured.void(), None, "no round was run");
+        measured.cases[1].rates = vec![Some(30.0)];
+        assert!(measured.void().is_some());
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Suspect {
 }
 
 /// The locks to try in the place of an object: one of each way to wait, none that does what the C library's does.
-fn candidates(kind: ObjectKind) -> Vec<&'static str> {
+pub(crate) fn candidates(kind: ObjectKind) -> Vec<&'static str> {
     let names: &[&str] = match kind {
         ObjectKind::Rwlock => &["adaptive", "rw", "rw-queued"],
         ObjectKind::Mutex => &["adaptive", "futex", "mcs", "ttas-backoff"],

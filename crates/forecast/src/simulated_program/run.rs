@@ -1,7 +1,7 @@
 //! The simulated program under its own locks and under each candidate, at each number of threads.
 
 use super::Plan;
-use super::blueprint::{Blueprint, own_lock};
+use super::blueprint::{Blueprint, lock_for, own_lock};
 use super::stage::{Done, Draw, Stage};
 use crate::answer::catalogue_sleeps;
 use crate::{Alternative, Conflicts};
@@ -158,7 +158,7 @@ fn variants(
         if candidate.name == model::Family::Blocking.name() && catalogue_sleeps(stage.own[0]) {
             continue; // that is the program's own
         }
-        let lock = stage.lock(candidate, blueprint, false);
+        let lock = lock_for(&candidate.name, candidate.family, blueprint.locks[0].kind);
         let mut locks = stage.own.clone();
         for (number, hot) in blueprint.locks.iter().enumerate() {
             let replaces =

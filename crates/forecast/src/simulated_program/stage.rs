@@ -1,12 +1,11 @@
 //! The simulated target with what was found out about the profile once, and single runs on it.
 
 use super::Plan;
-use super::blueprint::{Blueprint, lock_for, own_lock};
+use super::blueprint::{Blueprint, own_lock};
 use super::program::{self, Load, Outcome, Span};
 use super::recorder::Recorder;
-use crate::Alternative;
 use model::End;
-use profile::{LockKind, LockTable, ObjectKind};
+use profile::LockTable;
 use rayon::prelude::*;
 use simulator::patient::{Patient, with_beds};
 use simulator::{Hardware, Options, Report, Simulated, Simulation};
@@ -106,18 +105,6 @@ impl Stage {
             draws.extend([draw(End::Optimistic, 0), draw(End::Pessimistic, 0)]);
         }
         draws
-    }
-
-    /// The code that is run for an alternative in place of the blueprint's first lock; `shares` asks for a lock that readers
-    /// share.
-    pub(crate) fn lock(
-        &self,
-        alternative: &Alternative,
-        blueprint: &Blueprint,
-        shares: bool,
-    ) -> &'static str {
-        let kind = if shares { LockKind::Object(ObjectKind::Rwlock) } else { blueprint.locks[0].kind };
-        lock_for(&alternative.name, alternative.family, kind)
     }
 
     pub(super) fn one(

@@ -135,6 +135,10 @@ pub struct Scores {
     pub points: usize,
     /// The median of their errors, without sign.
     pub median_error: f64,
+    /// Points of two threads.
+    pub points_on_two: usize,
+    /// The median of their errors.
+    pub error_on_two: f64,
     /// The share of measurements in the forecast's range, which is made for four in five.
     pub in_range: f64,
     /// Of the collapses that were forecast and came, the share that came within a factor of 1.5 of the forecast number of threads.
@@ -285,7 +289,11 @@ pub fn scores<'a>(all: impl IntoIterator<Item = &'a Scored>) -> Scores {
         f64::from(u8::from(f64::from(at.max(forecast)) <= NEAR * f64::from(at.min(forecast))))
     };
     let near: Vec<f64> = all.iter().filter_map(|one| one.collapse_at.as_ref()).map(near).collect();
-    let errors: Vec<f64> = points.iter().map(|point| point.error().abs()).collect();
+    let errors = |points: &[&ScoredPoint]| -> f64 {
+        let errors: Vec<f64> = points.iter().map(|point| point.error().abs()).collect();
+        statistics::spread(&errors).map_or(0.0, |errors| errors.median)
+    };
+    let on_two: Vec<&ScoredPoint> = points.iter().copied().filter(|point| point.threads == 2).collect();
     let reliability = (0..10).map(|tenth| {
         let of_tenth = |one: &&&Scored| ((10.0 * one.probability) as usize).min(9) == tenth;
         let of_tenth: Vec<&&Scored> = all.iter().filter(of_tenth).collect();
@@ -299,7 +307,9 @@ pub fn scores<'a>(all: impl IntoIterator<Item = &'a Scored>) -> Scores {
         decided: right.len() as f64 / all.len().max(1) as f64,
         right: mean(&right),
         points: points.len(),
-        median_error: statistics::spread(&errors).map_or(0.0, |errors| errors.median),
+        median_error: errors(&points),
+        points_on_two: on_two.len(),
+        error_on_two: errors(&on_two),
         collapse_near: mean(&near),
         collapses: near.len(),
         in_range: points.iter().filter(|point| point.is_held()).count() as f64 / points.len().max(1) as f64,
@@ -496,9 +506,9 @@ mod tests {
     fn forecasts_of_measured_programs_stay_as_good_as_they_are() {
         let all = measured();
         let [one, two] = From::MEASURED.map(|from| scores(&scored(&all, from, &From::MEASURED)));
-        assert!(one.brier < 0.175 && one.decided > 0.6 && one.right > 0.8, "{one:?}");
+        assert!(one.brier < 0.165 && one.decided > 0.6 && one.right > 0.8, "{one:?}");
         assert!(two.brier < 0.065 && two.decided > 0.85 && two.right > 0.95, "{two:?}");
-        assert!(two.median_error < 0.23, "{two:?}");
+        assert!(two.median_error < 0.23 && two.error_on_two < 0.13, "{two:?}");
         assert!(one.reliability.iter().map(|(count, ..)| count).sum::<usize>() == one.verdicts);
     }
 

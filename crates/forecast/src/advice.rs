@@ -50,7 +50,7 @@ fn replaces(lock: &Lock, kind: LockKind) -> bool {
 /// Whether it can do so with an alternative; of a family, with the lock that represents it.
 pub(crate) fn can_be_tried(alternative: &Alternative, kind: LockKind) -> bool {
     let lock = catalogue::find(lock_for(&alternative.name, alternative.family, kind));
-    alternative.elided.is_none() && lock.is_some_and(|lock| replaces(lock, kind))
+    alternative.elided.is_none() && lock.is_some_and(|lock| lock.is_for_programs() && replaces(lock, kind))
 }
 
 /// How each lock of the catalogue is put in this one's place: for a trial, where it can stand in for such an object, and for good.
@@ -66,7 +66,10 @@ pub(crate) fn how_to_swap(site: &str, kind: LockKind) -> BTreeMap<String, String
         }
     };
     let has_readers = !matches!(kind, LockKind::Object(ObjectKind::Mutex | ObjectKind::Spin));
-    let how = |lock: &Lock| format!("{} For good: {}.", trial(lock), types_of(lock, has_readers));
+    let how = |lock: &Lock| match lock.is_for_programs() {
+        true => format!("{} For good: {}.", trial(lock), types_of(lock, has_readers)),
+        false => "Patents bar it from programs: it is there for study.".to_owned(),
+    };
     LOCKS.iter().map(|lock| (lock.name.to_owned(), how(lock))).collect()
 }
 
@@ -296,6 +299,7 @@ mod tests {
         let how = how_to_swap("cache\u{1b}", LockKind::Object(ObjectKind::Mutex));
         assert!(how["mcs"].starts_with("Try it: contend run --only 'cache\\u{1b}=mcs'"), "{}", how["mcs"]);
         assert!(how["rw"].contains("Mutex<T, Rw>"), "{}", how["rw"]);
+        assert_eq!(how["hclh"], "Patents bar it from programs: it is there for study.");
         let how = how_to_swap("cache", LockKind::Object(ObjectKind::Rwlock));
         assert!(how["rw"].starts_with("Try it: ") && how["rw"].contains("RwLock<T, Rw>"), "{}", how["rw"]);
         assert!(

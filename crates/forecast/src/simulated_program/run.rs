@@ -7,7 +7,6 @@ use crate::answer::catalogue_sleeps;
 use crate::{Alternative, Conflicts};
 use compare::statistics;
 use curve::Point;
-use launch::support;
 use locks::catalogue;
 use model::End;
 use profile::{LockKind, ObjectKind};
@@ -161,8 +160,7 @@ fn variants(
         let lock = lock_for(&candidate.name, candidate.family, blueprint.locks[0].kind);
         let mut locks = stage.own.clone();
         for (number, hot) in blueprint.locks.iter().enumerate() {
-            let replaces =
-                || catalogue::find(lock).is_some_and(|lock| support(lock, object(hot.kind)).is_some());
+            let replaces = || catalogue::find(lock).is_some_and(|lock| object(hot.kind).accepts(lock.shared));
             let is_asked = if everywhere { replaces() } else { number == 0 };
             if is_asked {
                 locks[number] = lock;

@@ -557,6 +557,60 @@ words! {
     }
 }
 
+words! {
+    /// What the threads of a process image did with a lock by one stack, and in [`FRAMES`] more words that stack, innermost first. Each of
+    /// them adds to it. Stacks are walked where there is time for that, so that the sums are parts of those of the [`ByCaller`] records.
+    ByStack, ByStackValues {
+        /// See [`head`].
+        head,
+        /// Number of the lock; 0 while the record is not used.
+        lock,
+        /// The return address of the call that acquired the lock, one of [`Pair::callers`].
+        caller,
+        /// Return addresses that follow, in the low half. In the high half which call they lead to: 0 the acquisition, 1 the release.
+        frames,
+        /// Acquisitions that had to wait.
+        waits,
+        /// Ticks that they waited.
+        wait_ticks,
+        /// Ticks that other threads waited until holds were over that were released so.
+        behind_ticks,
+        /// Timed holds that were released so.
+        holds,
+        /// Their ticks.
+        hold_ticks,
+        /// See [`Pair`]'s `hold_waited_ticks`.
+        hold_waited_ticks,
+        /// See [`Pair`]'s `hold_slept_ticks`.
+        hold_slept_ticks,
+        /// See [`Pair`]'s `hold_preempted_ticks`.
+        hold_preempted_ticks,
+        /// See [`Pair`]'s `hold_unknown_ticks`.
+        hold_unknown_ticks,
+        /// Not used.
+        reserved_0,
+        /// Not used.
+        reserved_1,
+        /// Not used.
+        reserved_2,
+    }
+}
+
+impl ByStack {
+    /// Where the words lie that only grow.
+    pub const SUMS: [usize; 9] = [
+        offset_of!(Self, waits),
+        offset_of!(Self, wait_ticks),
+        offset_of!(Self, behind_ticks),
+        offset_of!(Self, holds),
+        offset_of!(Self, hold_ticks),
+        offset_of!(Self, hold_waited_ticks),
+        offset_of!(Self, hold_slept_ticks),
+        offset_of!(Self, hold_preempted_ticks),
+        offset_of!(Self, hold_unknown_ticks),
+    ];
+}
+
 /// The distributions of a [`Pair`] that has turned warm: bucket counts by [`crate::histogram::bucket`].
 ///
 /// Values are noted first and sorted into buckets when there are [`NOTED`] of them, since a store is all that fits into
@@ -865,6 +919,8 @@ pub enum Type {
     /// Words: position of the pair, key of the lock in whose holds it was acquired, how often, and what [`counted_in_bucket`] makes of each
     /// bucket that is not empty. It stands for the [`Histograms`] of the pair.
     Distributions = 22,
+    /// [`ByStack`] and its stack.
+    ByStack = 23,
 }
 
 /// Bits of a bucket's count in a [`Type::Distributions`].
@@ -897,6 +953,9 @@ pub const LOCK_LENGTH: usize = Lock::LENGTH + FRAMES * 8;
 /// Length in bytes of a [`Wait`] record with its stack.
 pub const WAIT_LENGTH: usize = Wait::LENGTH + FRAMES * 8;
 
+/// Length in bytes of a [`ByStack`] record with its stack.
+pub const BY_STACK_LENGTH: usize = ByStack::LENGTH + FRAMES * 8;
+
 /// Length in bytes of a [`KernelLock`] record with its distribution.
 pub const KERNEL_LOCK_LENGTH: usize = KernelLock::LENGTH + BUCKETS * 8;
 
@@ -909,6 +968,7 @@ const _: () = {
     assert!(Site::LENGTH == Lock::LENGTH); // both lie in the same blocks
     assert!((Holder::LENGTH as u64).is_multiple_of(UNIT));
     assert!((WAIT_LENGTH as u64).is_multiple_of(UNIT));
+    assert!((BY_STACK_LENGTH as u64).is_multiple_of(UNIT));
     assert!((size_of::<Histograms>() as u64).is_multiple_of(UNIT));
     assert!((ByCaller::LENGTH as u64).is_multiple_of(UNIT));
     assert!(QUANTITIES <= 1 << NOTE_SHIFT);

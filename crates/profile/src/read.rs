@@ -28,6 +28,7 @@ mod times;
 mod together;
 mod warnings;
 mod while_held;
+mod wrappers;
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -36,7 +37,7 @@ use std::time::Duration;
 
 pub use at_end::{AtEnd, AtEndThread, Unended};
 pub use blocked::{Blocked, Coverage, Observed, Unseen};
-pub use container::{CallerRecord, LockRecord, PairRecord, Section, WaitRecord};
+pub use container::{CallerRecord, LockRecord, PairRecord, Section, StackRecord, WaitRecord};
 pub use diff::{Change, Diff, KernelChange, KernelMeasures, Measures, SiteChange, SiteMeasures};
 pub use export::{Sample, to_folded, to_otel, to_pprof, to_trace};
 pub use gil::Gil;
@@ -47,8 +48,8 @@ pub use runtime::{Runtime, RuntimeError, RuntimeRow, RuntimeWaits};
 pub use stacks::{Call, Module, SourceLine};
 pub use striped::Striped;
 pub use table::{
-    Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, SiteUse, TableHeader,
-    Untouched, Usage, Within,
+    Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, SiteStack, SiteUse,
+    TableHeader, Untouched, Usage, Within,
 };
 pub use timeline::{Behind, LockSite, SingleHold, SingleWait, ThreadId, Timeline};
 pub use times::{Bucket, Times};

@@ -30,6 +30,7 @@ mod locks;
 mod long_holds;
 mod off_core;
 mod pairs;
+mod stacks;
 mod table;
 mod threads;
 mod timeline;
@@ -49,6 +50,7 @@ use locks::{REMEMBERED, Sites, Stacks};
 use long_holds::LongHolds;
 pub(crate) use pairs::place_of;
 use pairs::{WARM, note, slot_of};
+use stacks::WalkedStacks;
 use threads::ThreadPart;
 use timeline::Longest;
 
@@ -239,6 +241,7 @@ pub struct Recorder<H> {
     handed_over: [AtomicU32; HANDED_OVER],
     stacks: Stacks,
     sites: Sites,
+    walked: WalkedStacks,
     longest: Longest,
 }
 
@@ -263,6 +266,7 @@ impl<H: Host> Recorder<H> {
             handed_over: [const { AtomicU32::new(0) }; HANDED_OVER],
             stacks: Stacks::new(),
             sites: Sites::new(),
+            walked: WalkedStacks::new(),
             longest: Longest::new(),
         }
     }
@@ -294,6 +298,7 @@ impl<H: Host> Recorder<H> {
         self.slots.store(null_mut(), Relaxed); // the parent's; the memory stays, there is no other reference to it
         self.numbered.forget();
         self.sites.forget();
+        self.walked.forget();
         self.locks.store(0, Relaxed);
         for lock in &self.remembered {
             lock.store(0, Relaxed);
@@ -584,7 +589,7 @@ impl<H: Host> Recorder<H> {
         if let Some(started) = wait_started
             && self.waited(t, trace, pair, called, started, now)
         {
-            began = H::stamp(); // keeping the wait is no part of the hold
+            began = H::stamp(); // noting the wait is no part of the hold
         }
         let state = pair.state.load(Relaxed);
         if state & UNTIMED != 0 {
@@ -618,7 +623,7 @@ impl<H: Host> Recorder<H> {
         pair.hold_started.store(began, Relaxed);
     }
 
-    /// True if the wait was kept as one of the longest, which took time.
+    /// True if the wait was kept as one of the longest, or its stack walked, which took time.
     #[cold]
     #[inline(never)]
     fn waited(
@@ -631,7 +636,7 @@ impl<H: Host> Recorder<H> {
         now: u64,
     ) -> bool {
         self.measured(pair, Quantity::Wait, &pair.contended, &pair.wait_ticks, now.saturating_sub(started));
-        self.waited_for(t, trace, pair, called, started, now);
+        let walked = self.waited_for(t, trace, pair, called, started, now);
         let section = t.section.get();
         if section != 0 {
             self.waited_within(t, pair, section, now.saturating_sub(started));
@@ -645,7 +650,7 @@ impl<H: Host> Recorder<H> {
         if pair.contended.load(Relaxed) == WARM / 8 {
             self.warm_up(pair, WARM);
         }
-        self.keep_wait(t, trace, pair, started, now)
+        self.keep_wait(t, trace, pair, started, now) | walked
     }
 
     #[inline]
@@ -703,10 +708,13 @@ impl<H: Host> Recorder<H> {
         } else {
             self.measured(pair, Quantity::HoldOther, &pair.hold_other_count, &pair.hold_other_ticks, ticks);
         }
-        self.held_from(t, pair, state, ticks);
+        let by_stack = self.held_from(t, pair, state, ticks);
         let mut released = now;
-        if !H::stayed_on_core() || t.off_core.lost.get() != pair.lost_before.load(Relaxed) {
-            self.explain_hold(t, pair, state, ticks);
+        let explain = !H::stayed_on_core() || t.off_core.lost.get() != pair.lost_before.load(Relaxed);
+        if explain || by_stack.is_some() {
+            if explain {
+                self.explain_hold(t, pair, state, ticks, by_stack);
+            }
             released = H::stamp(); // that took time, in which no thread waited for a hand-over
             self.remember_hold(t, pair, started, released);
         }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use contend_profile::read::{Call, Module, Profile, SiteUse, SourceLine, to_folded, to_otel, to_pprof};
+use contend_profile::read::{
+    Call, Module, Profile, SiteStack, SiteUse, SourceLine, to_folded, to_otel, to_pprof,
+};
 use contend_profile::session::{Overwrite, Recording};
 use contend_profile::{LockKind, LockRow, LockTable, ObjectKind, Usage};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -348,6 +350,27 @@ fn a_lock_with_call_sites_has_a_sample_for_each_that_add_up_to_its_figures() {
             (vec!["the lock", "the caller"], &[10, 4_999, 0]),
         ],
         "what no call site has stays with the calls that made the lock"
+    );
+}
+
+#[test]
+fn a_call_site_has_its_waits_by_stack() {
+    let mut table = with_call_sites();
+    let get = &mut table.rows[0].call_sites[1];
+    let stack = |request: &str, waits, waited_ns| {
+        let outer = Call { address: 0x60, lines: vec![line(request, "serve.c", 5)], module: None };
+        let calls = vec![get.calls[0].clone(), outer];
+        SiteStack { calls, waits, waited_ns, behind_ns: 0.0 }
+    };
+    get.stacks = vec![stack("login", 150, 30_000.4), stack("search", 40, 15_000.4)];
+    let waited = to_folded(&table, |sample| sample.waited_ns);
+    for line in ["login;get;the lock 30001\n", "search;get;the lock 15000\n", "get;the lock 5000\n"] {
+        assert!(waited.contains(line), "{line}: {waited}");
+    }
+    let contended = to_folded(&table, |sample| sample.contended as f64);
+    assert!(
+        contended.contains("search;get;the lock 40\n") && contended.contains("get;the lock 10\n"),
+        "{contended}"
     );
 }
 

@@ -1063,6 +1063,45 @@ fn a_wait_is_counted_where_it_was_and_behind_the_call_that_held_the_lock() {
     assert_eq!(sites.iter().map(|site| site.waits).sum::<u64>(), 3);
 }
 
+#[test]
+fn waits_and_long_holds_are_counted_by_their_stacks() {
+    const WRAPPER: usize = 0x10_0010;
+    let file = File::new(MIB, 1);
+    let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    let acquired = |t: &PerThread, since| {
+        let call = Call { object: 0x1000, caller: WRAPPER };
+        recorder.acquired(t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, since);
+    };
+    let released = |t: &PerThread| recorder.releasing(t, &lock, Mode::Exclusive);
+    let from = |frames: &[u64]| STACK.set(frames.to_vec());
+    for _ in 0..3 {
+        from(&[WRAPPER as u64, 0x21]);
+        acquired(&a, None);
+        let waits_from = NOW.get();
+        pass(2_000_000); // longer than a lock saves for a walk
+        from(&[0x12, 0x22]);
+        released(&a);
+        from(&[WRAPPER as u64, 0x31]);
+        acquired(&b, Some(waits_from));
+        from(&[0x12, 0x32]);
+        released(&b);
+    }
+    let profile = Profile::parse("test", &file.bytes()).unwrap();
+    let sum = |frames: &[u64]| {
+        let all = profile.sections()[0].by_stack.iter();
+        let of: Vec<_> = all.filter(|record| record.frames == frames).collect();
+        let [record] = of[..] else { panic!("{frames:x?}: {of:?}") };
+        assert_eq!((record.values.lock, record.values.caller), (u64::from(lock.lock()), WRAPPER as u64));
+        let of = record.values;
+        (record.is_of_release(), [of.waits, of.wait_ticks, of.holds, of.hold_ticks, of.behind_ticks])
+    };
+    assert_eq!(sum(&[WRAPPER as u64, 0x31]), (false, [3, 6_000_000, 0, 0, 0]));
+    assert_eq!(sum(&[0x12, 0x22]), (true, [0, 0, 3, 6_000_000, 6_000_000]));
+    let sites = profile.sections()[0].sites.iter();
+    assert!(sites.clone().all(|(_, stack)| stack[0] == WRAPPER as u64), "no release takes the lock");
+}
+
 /// Return addresses that come first at the same place among a pair's callers.
 const CALLERS_OF_ONE_PLACE: [usize; 2] = [0x5000, 0x5100];
 

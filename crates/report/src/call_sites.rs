@@ -69,9 +69,10 @@ pub(crate) fn place_of(function: &str, source: Option<&str>) -> String {
     }
 }
 
-/// How long a hold from a call site lasts, and what the holder does meanwhile.
+/// How long a hold from a call site lasts, and what the holder does meanwhile. Where it is not known which of several functions held the
+/// lock, a mean would be that of none of them.
 pub(crate) fn held(site: &SiteUse) -> String {
-    if site.holds == 0 {
+    if site.holds == 0 || site.several {
         return String::new();
     }
     let held = time(site.held_ns / site.holds as f64);
@@ -142,6 +143,8 @@ mod tests {
         slow.waiting_for = Some("journal".into());
         let told = shares(std::slice::from_ref(&slow)).unwrap();
         assert!(told.ends_with("(waiting for journal 88 %, running 10 %, preempted 2 %)"), "{told}");
+        let unknown = SiteUse { several: true, ..slow.clone() };
+        assert!(shares(&[unknown]).unwrap().ends_with("(cache.cpp:41)"), "a mean of several is that of none");
         slow.while_held = Some(WhileHeld { running_ns: 5.0, ..WhileHeld::default() });
         assert!(shares(&[slow]).unwrap().ends_with("held 4.10 ms"), "that it ran is what one expects");
     }

@@ -8,8 +8,8 @@ use crate::page::Unfolded;
 use crate::text::{self, grouped, printable, short, time};
 use crate::{Cell, Column, Page, Screen, Table};
 use profile::read::{
-    Attached, Blocked, Call, Gil, KernelRow, KernelTable, LockHolder, SiteUse, Striped, TableHeader,
-    Timeline, WhileHeld,
+    Attached, Blocked, Call, Gil, KernelRow, KernelTable, LockHolder, SiteStack, SiteUse, Striped,
+    TableHeader, Timeline, WhileHeld,
 };
 use profile::{LockId, LockRow, LockTable, Times, Usage, Within};
 use std::collections::HashMap;
@@ -91,13 +91,43 @@ fn call_sites(table: &LockTable, rows: &[&LockRow]) -> String {
     let told = rows.iter().filter(|row| row.waited_ns() > LEAST * all_ns && !row.call_sites.is_empty());
     let mut lines = String::new();
     let sentence = |row: &&LockRow| call_sites::sentence(&told_name(table, row), &row.call_sites);
-    for sentence in told.take(TOLD).filter_map(sentence) {
+    for row in told.take(TOLD) {
+        let Some(sentence) = sentence(row) else { continue };
         if lines.is_empty() {
             lines.push('\n');
         }
-        let _ = writeln!(lines, "{sentence}");
+        let chain = chain(table, row).map_or_else(String::new, |chain| format!(" {chain}"));
+        let _ = writeln!(lines, "{sentence}{chain}");
     }
     lines
+}
+
+/// Locks through which is followed what a holder waited for.
+const DEEPEST: usize = 3;
+
+/// What the holders of this lock waited for, and behind whom: "in_a waits for b behind in_b, which waits for c behind in_c, held 4.1 ms
+/// (sleeping 99 %)." `None` where the one that others waited behind longest waited for no lock for most of its holds, or nothing tells
+/// who had that lock.
+fn chain(table: &LockTable, row: &LockRow) -> Option<String> {
+    let behind = |row: &LockRow| {
+        let known = row.call_sites.iter().filter(|site| site.behind_ns > 0.0 && !site.several);
+        known.max_by(|a, b| a.behind_ns.total_cmp(&b.behind_ns)).cloned()
+    };
+    let mut holder = behind(row)?;
+    let (mut text, mut seen) = (place(&holder), vec![row.id]);
+    while seen.len() <= DEEPEST {
+        let waits = holder.while_held.and_then(|held| held.share(|held| held.waiting_ns));
+        let Some(name) = holder.waiting_for.as_deref().filter(|_| waits > Some(0.5)) else { break };
+        let is_next = |next: &&LockRow| next.name == name && next.pid == row.pid && next.image == row.image;
+        let next = table.rows.iter().find(is_next).filter(|next| !seen.contains(&next.id));
+        let Some((next, next_holder)) = next.and_then(|next| Some((next, behind(next)?))) else { break };
+        let which = if seen.len() == 1 { " waits" } else { ", which waits" };
+        let _ =
+            write!(text, "{which} for {} behind {}", printable(&told_name(table, next)), place(&next_holder));
+        seen.push(next.id);
+        holder = next_holder;
+    }
+    (seen.len() > 1).then(|| format!("{text}{}.", held(&holder)))
 }
 
 /// How many rows are not shown, and what was waited for them.
@@ -525,8 +555,9 @@ fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage, members: Vec<String>) -> U
         )
     };
     let sites = ("Taken by the calls".into(), row.call_sites.iter().map(site).collect());
+    let stacks = ("Waited for through the calls".into(), stacks_of_waits(row));
     let members = ("Striped locks, those waited for longest first".into(), members);
-    let lists = [(calls.into(), row.calls.iter().map(call).collect()), holders, sites, members];
+    let lists = [(calls.into(), row.calls.iter().map(call).collect()), holders, sites, stacks, members];
     Unfolded {
         times: times(usage).map(|(name, times)| (name.to_owned(), times)).into(),
         lists: lists
@@ -539,6 +570,25 @@ fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage, members: Vec<String>) -> U
             ("locks at this address, one after another", grouped(row.generations)),
         ],
     }
+}
+
+/// Stacks of waits that are shown of a lock.
+const STACKS: usize = 10;
+
+/// The stacks with which a lock was waited for, the longest waits first: "98.4 ms (24 times): get, handle_login, main".
+fn stacks_of_waits(row: &LockRow) -> Vec<String> {
+    let stacks = row.call_sites.iter().flat_map(|site| &site.stacks);
+    let mut stacks: Vec<_> = stacks.filter(|stack| stack.waited_ns > 0.0).collect();
+    stacks.sort_by(|a, b| b.waited_ns.total_cmp(&a.waited_ns));
+    let functions = |call: &Call| match &call.lines[..] {
+        [] => format!("{:#x}", call.address),
+        lines => lines.iter().map(|line| &*line.function).collect::<Vec<_>>().join(", "),
+    };
+    let line = |stack: &SiteStack| {
+        let calls: Vec<_> = stack.calls.iter().map(functions).collect();
+        format!("{} ({} times): {}", time(stack.waited_ns), grouped(stack.waits), calls.join(", "))
+    };
+    stacks.into_iter().take(STACKS).map(line).collect()
 }
 
 /// A call as a line: its functions, inlined ones first, and where they are.
@@ -946,6 +996,53 @@ mod tests {
         }
         rows.truncate(1);
         assert!(text(&table(rows), 20, Screen::FILE).contains("Waits for m: 100 %"));
+    }
+
+    /// Three locks, each of whose holders waits for the next one; and the last one's for the first, where they are in a circle.
+    fn chained(last_waits: bool) -> LockTable {
+        let names = ["a", "b", "c"];
+        let row_of = |number: usize| {
+            let waits = number < 2 || last_waits;
+            let held = WhileHeld {
+                sleeping_ns: if waits { 1.0 } else { 99.0 },
+                waiting_ns: if waits { 99.0 } else { 1.0 },
+                ..WhileHeld::default()
+            };
+            let site = SiteUse {
+                function: format!("in_{}", names[number]),
+                waited_ns: 5e8,
+                behind_ns: 5e8,
+                holds: 1,
+                held_ns: 4e6,
+                while_held: Some(held),
+                waiting_for: waits.then(|| names[(number + 1) % 3].into()),
+                ..SiteUse::default()
+            };
+            LockRow {
+                id: LockId { section: 1, number: number as u32 },
+                call_sites: vec![site],
+                ..row(names[number], LockKind::Object(ObjectKind::Mutex), usage(9, 5e8), Usage::default())
+            }
+        };
+        let rows = (0..3).map(row_of).collect();
+        LockTable { header: header(), rows, striped: Vec::new(), kernel: None, program: None }
+    }
+
+    #[test]
+    fn what_a_holder_waits_for_is_followed_to_who_holds_that() {
+        let table = chained(false);
+        let told = |row: usize| chain(&table, &table.rows[row]);
+        let [first, last] = [
+            "in_a waits for b behind in_b, which waits for c behind in_c, held 4.00 ms (sleeping 99 %, waiting for other locks 1 %).",
+            "in_b waits for c behind in_c, held 4.00 ms (sleeping 99 %, waiting for other locks 1 %).",
+        ];
+        assert_eq!([told(0), told(1), told(2)], [Some(first.into()), Some(last.into()), None]);
+        let circle = chained(true);
+        let told = chain(&circle, &circle.rows[0]).unwrap();
+        assert!(
+            told.starts_with("in_a waits for b behind in_b, which waits for c behind in_c, held"),
+            "{told}"
+        );
     }
 
     #[test]

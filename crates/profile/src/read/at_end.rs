@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Serialize;
 
 use super::Profile;
-use super::call_sites::{TakenBy, place_of};
+use super::call_sites::{Place, TakenBy, place_of};
 use super::container::{PairRecord, Section};
 use super::names::thread_name;
 use super::symbols::Symbols;
@@ -236,7 +236,7 @@ impl Lasting<'_> {
             0 => (String::new(), None),
             caller => {
                 let stacks = taken_by.stacks(lock, caller);
-                let (function, source, _) = place_of(section, caller, stacks, symbols);
+                let Place { function, source, .. } = place_of(section, caller, stacks, symbols);
                 (function, source)
             }
         };

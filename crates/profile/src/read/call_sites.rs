@@ -1,39 +1,79 @@
 //! From where a lock is waited for, and from where it is held meanwhile.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::container::{CallerRecord, Section};
+use super::container::{CallerRecord, Section, StackRecord};
 use super::lock_names::caller_of;
 use super::stacks::Stacks;
 use super::symbols::{Function, Symbols};
-use super::table::{LockId, SiteUse};
+use super::table::{LockId, SiteStack, SiteUse};
 use super::while_held::WhileHeld;
+use super::wrappers::{User, Wrapping};
+use crate::format::ByStackValues;
 
 /// What the threads of a process did with one lock, by the return address of the lock call.
 #[derive(Default)]
 pub(super) struct Callers(BTreeMap<u64, CallerRecord>);
 
-/// The stacks with which the threads of a process took its locks, by the lock's number and the innermost return address.
-pub(super) struct TakenBy<'p>(HashMap<(u32, u64), Vec<&'p [u64]>>);
+/// The stacks with which the threads of a process took its locks, and those of which times are known, by the lock's number and the
+/// return address of the lock call.
+pub(super) struct TakenBy<'p> {
+    stacks: HashMap<(u32, u64), Vec<&'p [u64]>>,
+    walked: HashMap<(u32, u64), Vec<&'p StackRecord>>,
+}
 
 impl<'p> TakenBy<'p> {
     pub(super) fn of(section: &'p Section) -> Self {
         let mut stacks: HashMap<_, Vec<&[u64]>> = HashMap::new();
-        let touched = section.locks.iter().map(|(number, lock)| (number, &lock.frames));
-        for (&number, frames) in section.sites.iter().map(|(number, frames)| (number, frames)).chain(touched)
-        {
-            if let Some(&innermost) = frames.first() {
+        let mut walked: HashMap<_, Vec<&StackRecord>> = HashMap::new();
+        let lock_of = |record: &StackRecord| u32::try_from(record.values.lock).unwrap_or(u32::MAX);
+        for record in &section.by_stack {
+            walked.entry((lock_of(record), record.values.caller)).or_default().push(record);
+        }
+        let touched = section.locks.iter().map(|(&number, lock)| (number, &lock.frames));
+        let sites = section.sites.iter().map(|(number, frames)| (*number, frames));
+        let of_waits = section.by_stack.iter().filter(|record| !record.is_of_release());
+        let waited = of_waits.map(|record| (lock_of(record), &record.frames));
+        let mut known: HashSet<(u32, &[u64])> = HashSet::new();
+        for (number, frames) in sites.chain(touched).chain(waited) {
+            if let Some(&innermost) = frames.first()
+                && known.insert((number, frames))
+            {
                 stacks.entry((number, innermost)).or_default().push(frames);
             }
         }
-        Self(stacks)
+        Self { stacks, walked }
     }
 
     /// The stacks that took this lock by calls with this return address, as far as they are known.
     pub(super) fn stacks(&self, number: u32, caller: u64) -> &[&'p [u64]] {
-        self.0.get(&(number, caller)).map_or(&[], Vec::as_slice)
+        self.stacks.get(&(number, caller)).map_or(&[], Vec::as_slice)
     }
+
+    /// What is known by stack of the waits at this call, and of the holds that began with it.
+    fn walked(&self, number: u32, caller: u64) -> &[&'p StackRecord] {
+        self.walked.get(&(number, caller)).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// A place in the program.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) function: String,
+    pub(super) source: Option<String>,
+    /// The program or library that the function is in.
+    pub(super) file: String,
+    /// The function stands for several, of which it is not known which one it was.
+    several: bool,
+}
+
+/// What was done at one place, of that which was done with one return address.
+#[derive(Default)]
+struct Part {
+    record: CallerRecord,
+    /// What of it is known by stack: the calls from the place outwards.
+    stacks: Vec<(Vec<u64>, CallerRecord)>,
 }
 
 /// Names of functions that one call stands for, at most.
@@ -60,22 +100,40 @@ impl Callers {
         calls: &mut Option<Stacks<'_>>,
     ) -> Vec<SiteUse> {
         let mut uses: BTreeMap<(String, Option<String>), SiteUse> = BTreeMap::new();
+        let ns = |ticks: u64| ticks as f64 * ns_per_tick;
         for (caller, sum) in self.0.into_iter().filter(|(_, sum)| sum.is_busy()) {
             let stacks = taken_by.stacks(number, caller);
-            let (function, source, file) = place_of(section, caller, stacks, symbols);
-            let site = uses.entry((function.clone(), source.clone())).or_insert_with(|| {
-                let calls = calls.as_mut();
-                let calls = calls.map(|calls| calls.of_site(section, caller, stacks, &function, symbols));
-                SiteUse { function, source, file, calls: calls.unwrap_or_default(), ..SiteUse::default() }
-            });
-            if !site.callers.is_empty() {
-                // Calls of one place with callers of their own.
-                site.calls.truncate(1);
-            }
-            site.callers.push(caller);
-            site.add(&sum, own_ns, |ticks| ticks as f64 * ns_per_tick);
-            if section.process.watches_cores != 0 {
-                site.add_while_held(&sum, section.number, own_ns, ns_per_tick);
+            for (place, part) in divide(section, number, caller, &sum, taken_by, symbols) {
+                let Place { function, source, file, several } = place;
+                let known: Vec<_> = part.stacks.iter().map(|(frames, _)| &frames[..]).collect();
+                let site = uses.entry((function.clone(), source.clone())).or_insert_with(|| {
+                    let stacks = if known.len() == 1 { &known } else { stacks };
+                    let calls = calls.as_mut();
+                    let calls = calls.map(|calls| calls.of_site(section, caller, stacks, &function, symbols));
+                    let calls = calls.unwrap_or_default();
+                    SiteUse { function, source, file, several, calls, ..SiteUse::default() }
+                });
+                if !site.callers.is_empty() {
+                    // Calls of one place with callers of their own.
+                    site.calls.truncate(1);
+                }
+                site.callers.push(caller);
+                site.add(&part.record, own_ns, ns);
+                if section.process.watches_cores != 0 {
+                    site.add_while_held(&part.record, section.number, own_ns, ns_per_tick);
+                }
+                for (frames, of) in part.stacks.iter().filter(|(_, of)| of.waits | of.behind_ticks > 0) {
+                    let calls = calls.as_mut();
+                    let calls =
+                        calls.and_then(|calls| calls.of_walked(section, frames, &site.function, symbols));
+                    let [waited_ns, behind_ns] = [of.wait_ticks, of.behind_ticks].map(ns);
+                    site.stacks.extend(calls.map(|calls| SiteStack {
+                        calls,
+                        waits: of.waits,
+                        waited_ns,
+                        behind_ns,
+                    }));
+                }
             }
         }
         let mut uses: Vec<_> = uses.into_values().collect();
@@ -84,7 +142,128 @@ impl Callers {
     }
 }
 
+/// Divides what was done with one return address among the functions that did it, as far as stacks tell.
+///
+/// Some of the waits have a stack, and stand for all of them; so do the waits behind long holds. Holds are long where their stacks were
+/// walked, and so stand for themselves alone.
+fn divide(
+    section: &Section,
+    number: u32,
+    caller: u64,
+    sum: &CallerRecord,
+    taken_by: &TakenBy<'_>,
+    symbols: &mut Symbols<'_>,
+) -> Vec<(Place, Part)> {
+    let (taken, walked) = (taken_by.stacks(number, caller), taken_by.walked(number, caller));
+    if walked.is_empty() {
+        let part = Part { record: *sum, stacks: Vec::new() };
+        return vec![(place_of(section, caller, taken, symbols), part)];
+    }
+    let wrapping = Wrapping::of(section, caller, taken, walked, symbols);
+    let mut parts: BTreeMap<Place, Part> = BTreeMap::new();
+    let mut rest = *sum;
+    for (record, share) in shares(walked, sum) {
+        let user = if record.is_of_release() {
+            wrapping.holder(&record.frames, symbols)
+        } else {
+            wrapping.taker(&record.frames, symbols)
+        };
+        if let Some(User { function, frames }) = user {
+            let part = parts.entry(Place::of(&function)).or_default();
+            let share = rest.take(&share);
+            part.record.add(&share);
+            part.stacks.push((frames, share));
+        }
+    }
+    let takers = taken.iter().filter_map(|frames| wrapping.taker(frames, symbols));
+    let takers = takers.map(|user| Place::of(&user.function));
+    let places: BTreeSet<Place> = takers.chain(parts.keys().cloned()).collect();
+    let is_one = places.len() == 1;
+    if let Some(place) = Place::either(places).filter(|_| is_one || rest.is_busy()) {
+        parts.entry(place).or_default().record.add(&rest);
+    }
+    parts.into_iter().collect()
+}
+
+/// For each stack what it stands for, of all that was done with its return address.
+fn shares<'w>(
+    walked: &'w [&StackRecord],
+    sum: &CallerRecord,
+) -> impl Iterator<Item = (&'w StackRecord, CallerRecord)> {
+    let all = |of: fn(&ByStackValues) -> u64| -> u128 {
+        walked.iter().map(|record| u128::from(of(&record.values))).sum()
+    };
+    let mut waits = Share::new(sum.waits, all(|of| of.waits));
+    let mut wait_ticks = Share::new(sum.wait_ticks, all(|of| of.wait_ticks));
+    let mut behind_ticks = Share::new(sum.behind_ticks, all(|of| of.behind_ticks));
+    let (waited_for, votes) = (sum.waited_for, sum.waited_for_votes);
+    walked.iter().map(move |record| {
+        let of = &record.values;
+        let share = CallerRecord {
+            waits: waits.of(of.waits),
+            wait_ticks: wait_ticks.of(of.wait_ticks),
+            behind_ticks: behind_ticks.of(of.behind_ticks),
+            holds: of.holds,
+            hold_ticks: of.hold_ticks,
+            hold_waited_ticks: of.hold_waited_ticks,
+            hold_slept_ticks: of.hold_slept_ticks,
+            hold_preempted_ticks: of.hold_preempted_ticks,
+            hold_unknown_ticks: of.hold_unknown_ticks,
+            waited_for,
+            waited_for_votes: if of.hold_waited_ticks > 0 { votes } else { 0 },
+            ..CallerRecord::default()
+        };
+        (*record, share)
+    })
+}
+
+/// Divides a number in the proportion of others, so that nothing is left.
+struct Share {
+    number: u64,
+    all: u128,
+    so_far: u128,
+    given: u64,
+}
+
+impl Share {
+    fn new(number: u64, all: u128) -> Self {
+        Self { number, all, so_far: 0, given: 0 }
+    }
+
+    fn of(&mut self, part: u64) -> u64 {
+        if self.all == 0 {
+            return 0;
+        }
+        self.so_far += u128::from(part);
+        // The sum of fewer than 2^32 parts, scaled down where its product would not fit.
+        let (so_far, all) =
+            if self.all >> 64 == 0 { (self.so_far, self.all) } else { (self.so_far >> 32, self.all >> 32) };
+        let given = (u128::from(self.number) * so_far / all) as u64;
+        given - std::mem::replace(&mut self.given, given)
+    }
+}
+
 impl CallerRecord {
+    /// Takes so much out of it, or what there is.
+    fn take(&mut self, share: &Self) -> Self {
+        let mut taken = *share;
+        for (from, part) in [
+            (&mut self.waits, &mut taken.waits),
+            (&mut self.wait_ticks, &mut taken.wait_ticks),
+            (&mut self.holds, &mut taken.holds),
+            (&mut self.hold_ticks, &mut taken.hold_ticks),
+            (&mut self.behind_ticks, &mut taken.behind_ticks),
+            (&mut self.hold_waited_ticks, &mut taken.hold_waited_ticks),
+            (&mut self.hold_slept_ticks, &mut taken.hold_slept_ticks),
+            (&mut self.hold_preempted_ticks, &mut taken.hold_preempted_ticks),
+            (&mut self.hold_unknown_ticks, &mut taken.hold_unknown_ticks),
+        ] {
+            *part = (*part).min(*from);
+            *from -= *part;
+        }
+        taken
+    }
+
     /// Adds what another thread did.
     pub(super) fn add(&mut self, more: &Self) {
         for (into, from) in [
@@ -134,6 +313,18 @@ impl CallerRecord {
 }
 
 impl SiteUse {
+    /// The place that one return address stands for, which is said to be all of these.
+    pub(super) fn either(sites: &[&Self]) -> Option<Self> {
+        let places = sites.iter().filter(|site| sites.len() == 1 || !site.several).map(|site| Place {
+            function: site.function.clone(),
+            source: site.source.clone(),
+            file: site.file.clone(),
+            several: site.several,
+        });
+        let Place { function, source, file, several } = Place::either(places.collect())?;
+        Some(Self { function, source, file, several, ..Self::default() })
+    }
+
     /// Adds what was done with one return address. `own_ns` is what recording added to each hold.
     pub(super) fn add(&mut self, sum: &CallerRecord, own_ns: f64, ns: impl Fn(u64) -> f64) {
         self.waits = self.waits.saturating_add(sum.waits);
@@ -160,7 +351,8 @@ impl SiteUse {
         let mut by_place: BTreeMap<(&str, Option<&str>), Self> = BTreeMap::new();
         for of in all {
             let Some(sum) = by_place.get_mut(&(&*of.function, of.source.as_deref())) else {
-                by_place.insert((&of.function, of.source.as_deref()), of.clone());
+                by_place
+                    .insert((&of.function, of.source.as_deref()), Self { stacks: Vec::new(), ..of.clone() });
                 continue;
             };
             sum.waits = sum.waits.saturating_add(of.waits);
@@ -186,37 +378,62 @@ impl SiteUse {
     }
 }
 
-/// The function that a return address belongs to, its place in the source, and the file that its code is in. If that is a wrapper of
-/// locks: those that the stacks say called it, which begin with this address.
+impl Place {
+    fn of(function: &Function) -> Self {
+        Self {
+            function: function.name.clone(),
+            source: function.source.as_ref().map(|(file, line)| format!("{file}:{line}")),
+            file: function.file.clone(),
+            several: false,
+        }
+    }
+
+    /// One of these, whichever it was.
+    fn either(places: BTreeSet<Self>) -> Option<Self> {
+        let mut places = places.into_iter();
+        let first = places.next()?;
+        if places.len() == 0 {
+            return Some(first);
+        }
+        let file = first.file.clone();
+        let names: BTreeSet<String> = [first].into_iter().chain(places).map(|place| place.function).collect();
+        let several = names.len() > 1;
+        let others = if names.len() > NAMES { " or others" } else { "" };
+        let names: Vec<_> = names.into_iter().take(NAMES).collect();
+        Some(Self { function: format!("{}{others}", names.join(" or ")), source: None, file, several })
+    }
+}
+
+/// The function that a return address belongs to. If that is a wrapper of locks by its name: those that the stacks say called it, which
+/// begin with this address.
 pub(super) fn place_of(
     section: &Section,
     caller: u64,
     stacks: &[&[u64]],
     symbols: &mut Symbols<'_>,
-) -> (String, Option<String>, String) {
-    let placed = |function: &Function| {
-        let source = function.source.as_ref().map(|(file, line)| format!("{file}:{line}"));
-        (function.name.clone(), source, function.file.clone())
-    };
+) -> Place {
     let called = symbols.functions(section, caller);
     if let Some(function) = called.iter().find(|function| !function.wrapper) {
-        return placed(function);
+        return Place::of(function);
     }
-    let callers: BTreeSet<_> = stacks
-        .iter()
-        .filter_map(|frames| caller_of(section, frames, symbols))
-        .map(|found| placed(&found))
-        .collect();
-    let mut callers = callers.into_iter();
-    match (callers.next(), callers.len()) {
-        (None, _) => called.first().map_or_else(Default::default, placed),
-        (Some(only), 0) => only,
-        (Some((first, _, file)), _) => {
-            let mut names = BTreeSet::from([first]);
-            names.extend(callers.map(|(name, ..)| name));
-            let others = if names.len() > NAMES { " or others" } else { "" };
-            let names: Vec<_> = names.into_iter().take(NAMES).collect();
-            (format!("{}{others}", names.join(" or ")), None, file)
+    let callers = stacks.iter().filter_map(|frames| caller_of(section, frames, symbols));
+    let callers = callers.map(|found| Place::of(&found)).collect();
+    Place::either(callers).or_else(|| called.first().map(Place::of)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_to_what_is_divided() {
+        for (number, parts) in
+            [(10, &[1, 1, 1][..]), (7, &[0, 5]), (u64::MAX, &[u64::MAX, u64::MAX, 3]), (5, &[0])]
+        {
+            let all: u128 = parts.iter().copied().map(u128::from).sum();
+            let mut share = Share::new(number, all);
+            let given: u64 = parts.iter().map(|&part| share.of(part)).sum();
+            assert_eq!(given, if all == 0 { 0 } else { number }, "{number} by {parts:?}");
         }
     }
 }

@@ -12,11 +12,12 @@ use super::mappings::{Mapping, Mappings, Paths};
 use super::names::{printable, printable_up_to};
 use super::{Error, Profile};
 use crate::format::{
-    BLOCK_MARK, BlockHeaderValues, ByCaller, CALLERS, FRAMES, HeaderValues, Histograms, Holder, HolderValues,
-    KERNEL_LOCK_LENGTH, KernelLock, KernelLockValues, KernelRelease, KernelReleaseValues, KernelStack,
-    KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock, LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE,
-    PairValues, ProcessValues, QUANTITIES, Quantity, RunValues, Site, SiteValues, TaskValues, ThreadValues,
-    Type, UNIT, VERSION, WAIT_LENGTH, Wait, WaitValues, bucket_and_count, split_head, word,
+    BLOCK_MARK, BY_STACK_LENGTH, BlockHeaderValues, ByCaller, ByStack, ByStackValues, CALLERS, FRAMES,
+    HeaderValues, Histograms, Holder, HolderValues, KERNEL_LOCK_LENGTH, KernelLock, KernelLockValues,
+    KernelRelease, KernelReleaseValues, KernelStack, KernelStackValues, KernelWatchValues, LOCK_LENGTH, Lock,
+    LockValues, MAGIC, NOTE_SHIFT, NOTED, PAGE, PairValues, ProcessValues, QUANTITIES, Quantity, RunValues,
+    Site, SiteValues, TaskValues, ThreadValues, Type, UNIT, VERSION, WAIT_LENGTH, Wait, WaitValues,
+    bucket_and_count, split_head, word,
 };
 use crate::histogram::{BUCKETS, bucket};
 use crate::record::caller_in;
@@ -43,6 +44,8 @@ pub struct Section {
     /// Further stacks with which locks were acquired here: the lock's number, and return addresses,
     /// innermost first.
     pub sites: Vec<(u32, Vec<u64>)>,
+    /// What its threads did with its locks by the stacks that were walked.
+    pub by_stack: Vec<StackRecord>,
     /// Its pairs of thread and lock.
     pub pairs: Vec<PairRecord>,
     /// Who held its locks while others waited, where it was attached to.
@@ -78,6 +81,22 @@ pub struct LockRecord {
     pub values: LockValues,
     /// Return addresses of the call that initialised or first touched it, innermost first.
     pub frames: Vec<u64>,
+}
+
+/// What was done with a lock by one stack.
+#[derive(Clone, Debug, Default)]
+pub struct StackRecord {
+    /// The record.
+    pub values: ByStackValues,
+    /// Return addresses of the calls that acquired or released the lock, innermost first.
+    pub frames: Vec<u64>,
+}
+
+impl StackRecord {
+    /// Whether the stack led to a release of the lock; otherwise to an acquisition.
+    pub fn is_of_release(&self) -> bool {
+        self.values.frames >> 32 == 1
+    }
 }
 
 /// A single wait, one of the longest.
@@ -331,6 +350,7 @@ fn inherit_mappings(sections: &mut [Section], mut space: usize) {
         let mut ancestor = parent.ok().and_then(|parent| nearest[parent]);
         let has_no_addresses = child.locks.is_empty()
             && child.sites.is_empty()
+            && child.by_stack.is_empty()
             && child.pairs.is_empty()
             && child.waits.is_empty();
         while let Some(from) = ancestor.filter(|_| !has_no_addresses) {
@@ -588,6 +608,8 @@ impl<'p> Parser<'p> {
             self.histograms.insert(word(record, offset_of!(Histograms, pair)), parse_histograms(record));
         } else if is(Type::ByCaller) {
             self.by_caller.insert(word(record, offset_of!(ByCaller, pair)), Uncalled::parse(record));
+        } else if is(Type::ByStack) {
+            section.by_stack.extend(parse_by_stack(record));
         } else if is(Type::Wait) {
             section.waits.extend(parse_wait(record));
         } else if is(Type::Holder) {
@@ -634,6 +656,13 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
 fn parse_lock(record: &[u8]) -> LockRecord {
     let values = LockValues::decode(&record[..record.len().min(Lock::LENGTH)]);
     LockRecord { values, frames: stack(record, Lock::LENGTH, values.frames) }
+}
+
+/// `None` of one that is not used.
+fn parse_by_stack(record: &[u8]) -> Option<StackRecord> {
+    let values = ByStackValues::decode(&record[..record.len().min(ByStack::LENGTH)]);
+    let frames = stack(record, ByStack::LENGTH, values.frames);
+    (values.lock != 0).then_some(StackRecord { values, frames })
 }
 
 /// `None` of space for a wait, or one that is being written: neither has ended.
@@ -748,6 +777,7 @@ fn least_length(what: u16) -> usize {
         | of(Type::Task, 104)
         | of(Type::Holder, Holder::LENGTH)
         | of(Type::Wait, WAIT_LENGTH)
+        | of(Type::ByStack, BY_STACK_LENGTH)
         | of(Type::ByCaller, ByCaller::FIRST_LENGTH)
         | of(Type::KernelLock, KERNEL_LOCK_LENGTH)
         | of(Type::KernelStack, KernelStack::LENGTH)

@@ -16,7 +16,7 @@ pub use otel::to_otel;
 pub use pprof::to_pprof;
 pub use trace::to_trace;
 
-use super::{Call, KernelRow, LockRow, LockTable, SourceLine};
+use super::{Call, KernelRow, LockRow, LockTable, SiteUse, SourceLine};
 
 /// Contended acquisitions, as profile stores call them since Go's mutex profiles, and their unit.
 const CONTENTIONS: (&str, &str) = ("contentions", "count");
@@ -75,29 +75,51 @@ fn samples_of_lock(row: &LockRow) -> impl Iterator<Item = Sample<'_>> {
         held_ns: row.held_ns(),
         behind_ns: 0.0,
     };
-    let known = row.call_sites.iter().filter(|site| !site.calls.is_empty());
     // In an interval of a recording, call sites have all of a wait that began before it.
     let of_sites: f64 = row.call_sites.iter().map(|site| site.waited_ns).sum();
     let scale = if of_sites > rest.waited_ns { rest.waited_ns / of_sites } else { 1.0 };
+    let known = row.call_sites.iter().filter(|site| !site.calls.is_empty());
     let mut samples: Vec<_> = known
-        .map(|site| {
-            let contended = site.waits.min(rest.contended);
-            let waited_ns = (site.waited_ns * scale).round().min(rest.waited_ns).max(0.0);
+        .flat_map(waits_by_stack)
+        .map(|(calls, waits, [waited_ns, behind_ns])| {
+            let contended = waits.min(rest.contended);
+            let waited_ns = (waited_ns * scale).round().min(rest.waited_ns).max(0.0);
             rest.contended -= contended;
             rest.waited_ns -= waited_ns;
             Sample {
                 process: row.pid,
                 lock: rest.lock.clone(),
-                calls: Cow::Borrowed(&*site.calls),
+                calls: Cow::Borrowed(calls),
                 contended,
                 waited_ns,
                 held_ns: 0.0,
-                behind_ns: site.behind_ns.round(),
+                behind_ns: behind_ns.round(),
             }
         })
         .collect();
     samples.push(rest);
     samples.into_iter()
+}
+
+/// What is known of a call site by whole stacks, and with its own call what is left: waits, and the time in them and behind them, ns. The
+/// times of stacks are whole numbers that add up to those of the site.
+fn waits_by_stack(site: &SiteUse) -> Vec<(&[Call], u64, [f64; 2])> {
+    let mut left = (site.waits, [site.waited_ns, site.behind_ns]);
+    let mut all: Vec<_> = Vec::with_capacity(site.stacks.len() + 1);
+    for stack in &site.stacks {
+        let before_ns = left.1;
+        left.0 = left.0.saturating_sub(stack.waits);
+        for (left_ns, ns) in left.1.iter_mut().zip([stack.waited_ns, stack.behind_ns]) {
+            *left_ns -= ns;
+        }
+        let times_ns = [0, 1].map(|time| before_ns[time].round() - left.1[time].round());
+        all.push((&stack.calls[..], stack.waits, times_ns));
+    }
+    // The sums of the stacks may differ from the site's in their last digits.
+    if site.stacks.is_empty() || left.0 > 0 || left.1.iter().any(|ns| *ns >= 0.5) {
+        all.push((&site.calls, left.0, left.1));
+    }
+    all
 }
 
 fn samples_of_kernel_lock(row: &KernelRow) -> impl Iterator<Item = Sample<'_>> {

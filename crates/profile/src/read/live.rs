@@ -281,15 +281,14 @@ struct Named {
     program: String,
     calls: Arc<[Call]>,
     stripe: Option<LiveStripe>,
-    call_sites: Vec<SiteUse>,
-    /// By return address, the index of its call site.
-    by_caller: HashMap<u64, usize>,
+    /// By return address, the place that it stands for.
+    call_sites: HashMap<u64, SiteUse>,
 }
 
 impl Named {
     /// The call site that a lock call with this return address belongs to.
     fn site(&self, caller: u64) -> Option<&SiteUse> {
-        self.by_caller.get(&caller).map(|&index| &self.call_sites[index])
+        self.call_sites.get(&caller)
     }
 }
 
@@ -310,10 +309,15 @@ impl Names {
         let table = profile.table(options);
         self.known.extend(table.rows.into_iter().map(|row| {
             let LockRow { id, name, kind, program, calls, call_sites, .. } = row;
-            let indexed = call_sites.iter().enumerate();
-            let by_caller = indexed.flat_map(|(i, site)| site.callers.iter().map(move |&caller| (caller, i)));
-            let by_caller = by_caller.collect();
-            (id, Named { name, kind, program, calls, call_sites, by_caller, stripe: None })
+            let mut by_caller: HashMap<u64, Vec<&SiteUse>> = HashMap::new();
+            for (site, &caller) in
+                call_sites.iter().flat_map(|site| site.callers.iter().map(move |of| (site, of)))
+            {
+                by_caller.entry(caller).or_default().push(site);
+            }
+            let either = |(caller, sites): (_, Vec<_>)| Some((caller, SiteUse::either(&sites)?));
+            let call_sites = by_caller.into_iter().filter_map(either).collect();
+            (id, Named { name, kind, program, calls, call_sites, stripe: None })
         }));
         for Striped { row, members, .. } in &table.striped {
             let Some(&first) = members.iter().min() else { continue };
@@ -680,10 +684,12 @@ impl Moment {
                 || (format!("{caller:#x}"), None, String::new()),
                 |site| (site.function.clone(), site.source.clone(), site.file.clone()),
             );
+            let several = site.is_some_and(|site| site.several);
             let site = sites.entry((function.clone(), source.clone())).or_insert_with(|| SiteUse {
                 function,
                 source,
                 file,
+                several,
                 ..SiteUse::default()
             });
             site.add(&new, own_ns, |ticks| self.ns(ticks as f64));
@@ -896,15 +902,14 @@ mod tests {
     /// What is known of a lock's callers, and one that has no name yet.
     #[test]
     fn call_sites_are_those_between_two_looks() {
-        let site = SiteUse { function: "get".into(), callers: vec![0x50, 0x51], ..SiteUse::default() };
+        let site = SiteUse { function: "get".into(), ..SiteUse::default() };
         let named = Named {
             stripe: None,
             name: "cache".into(),
             kind: LockKind::Object(ObjectKind::Mutex),
             program: String::new(),
             calls: Arc::default(),
-            call_sites: vec![site],
-            by_caller: [(0x50, 0), (0x51, 0)].into(),
+            call_sites: [(0x50, site.clone()), (0x51, site)].into(),
         };
         let lock = LockId { section: 7, number: 10 };
         let names = Names { known: [(lock, named)].into(), ..Names::default() };

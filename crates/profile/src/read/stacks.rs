@@ -48,6 +48,9 @@ pub struct Module {
 /// twenty times its length of memory; the locks of further stacks have their names, and no calls.
 const MOST: usize = 1 << 15;
 
+/// Stacks of call sites whose calls are named: as many as a process has walked at most.
+const MOST_WALKED: usize = 1 << 12;
+
 /// Stacks, each once: programs make many locks by few calls. By the process whose addresses they are.
 #[derive(Default)]
 pub(super) struct Stacks<'p> {
@@ -55,6 +58,8 @@ pub(super) struct Stacks<'p> {
     modules: HashMap<(u64, u64), Arc<Module>>,
     /// Call sites whose calls were named.
     sites: usize,
+    /// Stacks of call sites, likewise.
+    walked: usize,
 }
 
 impl<'p> Stacks<'p> {
@@ -97,6 +102,25 @@ impl<'p> Stacks<'p> {
         let around = if section.is_watched() { common(stacks).get(1..).unwrap_or_default() } else { &[] };
         let around = around.iter().map(|&frame| self.call(section, frame, symbols));
         std::iter::once(inner).chain(around).collect()
+    }
+
+    /// The calls of this stack, without what is inlined into the first of them inside of `function`; `None` past the bound.
+    pub(super) fn of_walked(
+        &mut self,
+        section: &Section,
+        frames: &[u64],
+        function: &str,
+        symbols: &mut Symbols<'_>,
+    ) -> Option<Vec<Call>> {
+        if self.walked >= MOST_WALKED {
+            return None;
+        }
+        self.walked += 1;
+        let mut calls: Vec<_> = frames.iter().map(|&frame| self.call(section, frame, symbols)).collect();
+        let first = calls.first_mut()?;
+        let wrappers = first.lines.iter().position(|line| line.function == function);
+        first.lines.drain(..wrappers.unwrap_or(0));
+        Some(calls)
     }
 
     fn innermost_of_site(

@@ -411,6 +411,25 @@ pub struct SiteUse {
     /// had, if [`Options::calls`] asks for them.
     #[serde(skip)]
     pub calls: Vec<Call>,
+    /// The function stands for several that call one wrapper, and it is not known which of them it was: a mean is that of none of them.
+    #[serde(skip)]
+    pub several: bool,
+    /// What of the waits is known by stack, if [`Options::calls`] asks for that.
+    #[serde(skip)]
+    pub stacks: Vec<SiteStack>,
+}
+
+/// Waits at a call site, and behind it, by one stack.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SiteStack {
+    /// The calls, from that of the call site's function outwards.
+    pub calls: Vec<Call>,
+    /// Acquisitions by this stack that had to wait: those of which the stack is known stand for the others.
+    pub waits: u64,
+    /// How long they waited, ns.
+    pub waited_ns: f64,
+    /// How long other threads waited until holds were over that ended with this stack, ns.
+    pub behind_ns: f64,
 }
 
 /// A thread that held a lock while others waited for it.

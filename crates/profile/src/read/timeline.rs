@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Profile;
-use super::call_sites::{TakenBy, place_of};
+use super::call_sites::{Place, TakenBy, place_of};
 use super::container::{Section, WaitRecord};
 use super::debug_info::Contents;
 use super::lock_names::caller_of;
@@ -324,7 +324,7 @@ impl<'p> Building<'p, '_, '_> {
                 return Arc::default();
             }
             let stacks = taken_by.stacks(wait.lock, caller);
-            let (function, source, _) = place_of(section, caller, stacks, symbols);
+            let Place { function, source, .. } = place_of(section, caller, stacks, symbols);
             let frames = in_common(stacks).unwrap_or(std::slice::from_ref(&caller));
             let stack = stack_of(section, frames, symbols);
             Arc::new(LockSite { function, source, stack, whole: stacks.len() == 1 })

@@ -10,12 +10,13 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, Ordering::Relaxed};
 
 use super::locks::zeroed_once;
-use super::long_holds::KEPT_FROM;
+use super::long_holds::{Held, KEPT_FROM};
 use super::pairs::place_of;
+use super::stacks::{LeadsTo, PER_WALK};
 use super::threads::ThreadPart;
 use super::{Host, PerThread, Recorder, Trace, add};
 use crate::arena::Block;
-use crate::format::{ByCaller, Pair, Type, head};
+use crate::format::{ByCaller, ByStack, Pair, Type, head};
 
 /// Where the bits of a pair's `state` begin that say from which of its callers, counted from 1, the timed hold was taken.
 pub(super) const CALLER_SHIFT: u32 = 2;
@@ -42,6 +43,7 @@ impl TakenFrom {
         Self([const { AtomicU64::new(0) }; TAKEN])
     }
 
+    /// Notes a return address, or a position in the file.
     fn set(&self, lock: u32, caller: u64) {
         self.0[lock as usize % TAKEN].store(word_of_caller(lock, caller), Relaxed);
     }
@@ -134,7 +136,7 @@ impl<H: Host> Recorder<H> {
         self.numbered.get(number)
     }
 
-    /// The caller, who has the lock now, waited for it from `began` to `ended`.
+    /// The caller, who has the lock now, waited for it from `began` to `ended`. True if its stack was walked, which took time.
     #[cold]
     #[inline(never)]
     pub(super) fn waited_for(
@@ -145,63 +147,102 @@ impl<H: Host> Recorder<H> {
         called: usize,
         began: u64,
         ended: u64,
-    ) {
-        let Some(by_caller) = self.by_caller(pair).or_else(|| self.give_by_caller(t, pair)) else { return };
+    ) -> bool {
+        let Some(by_caller) = self.by_caller(pair).or_else(|| self.give_by_caller(t, pair)) else {
+            return false;
+        };
+        let (lock, ticks) = (trace.lock(), ended.saturating_sub(began));
         if let Some(slot) = called.checked_sub(1) {
             add(&by_caller.waits[slot], 1);
-            add(&by_caller.wait_ticks[slot], ended.saturating_sub(began));
+            add(&by_caller.wait_ticks[slot], ticks);
         }
-        let last = self.last_holder(t, trace).and_then(|holder| holder.taken_from.get(trace.lock()));
+        let last_holder = self.last_holder(t, trace);
+        let last = last_holder.and_then(|holder| holder.taken_from.get(lock));
         let behind = |holder, ticks| {
             if let Some(slot) = place_of(&by_caller.behind, holder).0.checked_sub(1) {
                 add(&by_caller.behind_ticks[slot], ticks);
             }
         };
         let mut from_last = false;
-        let left = self.long_holds.divide(&self.host, trace.lock(), began, ended, |holder, ticks| {
-            from_last |= Some(holder) == last;
-            behind(holder, ticks);
+        let left = self.long_holds.divide(&self.host, lock, began, ended, |held, ticks| {
+            from_last |= Some(held.caller) == last;
+            behind(held.caller, ticks);
+            if let Some(by_stack) = self.by_stack(held.stack) {
+                by_stack.behind_ticks.fetch_add(ticks, Relaxed);
+            }
         });
         // After long holds, what is left behind short ones of others is the time in which this thread was woken and had no core.
         if let Some(last) = last
-            && (from_last || left == ended.saturating_sub(began))
+            && (from_last || left == ticks)
         {
             behind(last, left);
+            // By which stack that thread releases this lock is known from another time.
+            let stack = last_holder.and_then(|holder| holder.released_by.get(lock));
+            if let Some(by_stack) = stack.and_then(|stack| self.by_stack(stack))
+                && by_stack.caller.load(Relaxed) == last
+            {
+                by_stack.behind_ticks.fetch_add(left, Relaxed);
+            }
         }
+        let caller = called.checked_sub(1).map_or(0, |slot| pair.callers()[slot].load(Relaxed));
+        if caller == 0 || !self.long_holds.may_walk_after_wait(&self.host, lock, ended) {
+            return false;
+        }
+        if let Some(by_stack) = self.walk(t, lock, caller, LeadsTo::Acquisition) {
+            by_stack.waits.fetch_add(1, Relaxed);
+            by_stack.wait_ticks.fetch_add(ticks, Relaxed);
+        }
+        true
     }
 
-    /// A timed hold ends that lasted so long; `state` is the pair's.
+    /// A timed hold ends that lasted so long; `state` is the pair's. Returns the record of the stack that releases it, if that was walked,
+    /// which took time.
     #[inline]
-    pub(super) fn held_from(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) {
+    pub(super) fn held_from(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) -> Option<&ByStack> {
         if pair.by_caller.load(Relaxed) != 0 || ticks >= LONG {
-            self.note_hold(t, pair, state, ticks);
+            return self.note_hold(t, pair, state, ticks);
         }
+        None
     }
 
     #[cold]
     #[inline(never)]
-    fn note_hold(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) {
+    fn note_hold(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) -> Option<&ByStack> {
         let began = pair.hold_started.load(Relaxed);
         let ended = began.wrapping_add(ticks);
         self.remember_hold(t, pair, began, ended);
-        if ticks >= KEPT_FROM {
-            self.keep_long_hold(t, pair, began, ended);
-        }
-        let Some(slot) = caller_in(state).checked_sub(1) else { return };
-        if let Some(by_caller) = self.by_caller(pair).or_else(|| self.give_by_caller(t, pair)) {
+        let mut held = 0;
+        if let Some(slot) = caller_in(state).checked_sub(1)
+            && let Some(by_caller) = self.by_caller(pair).or_else(|| self.give_by_caller(t, pair))
             // The bits may be any: a process that shares the file may have written them.
-            if let (Some(holds), Some(sum)) = (by_caller.holds.get(slot), by_caller.hold_ticks.get(slot)) {
-                add(holds, 1);
-                add(sum, ticks);
+            && let (Some(holds), Some(sum)) = (by_caller.holds.get(slot), by_caller.hold_ticks.get(slot))
+        {
+            add(holds, 1);
+            add(sum, ticks);
+            held = holds.load(Relaxed);
+        }
+        // What is not long is looked at ever more rarely: it tells who takes the lock through a wrapper.
+        let kept = ticks >= KEPT_FROM;
+        if !kept && !held.is_power_of_two() {
+            return None;
+        }
+        let lock = lock_of(pair);
+        let caller = t.taken_from().and_then(|taken_from| taken_from.get(lock))?;
+        let may_walk = ticks >= PER_WALK || self.long_holds.may_walk_before_release(&self.host, lock, ended);
+        let by_stack = if may_walk { self.walk(t, lock, caller, LeadsTo::Release) } else { None };
+        if let Some(by_stack) = by_stack {
+            by_stack.holds.fetch_add(1, Relaxed);
+            by_stack.hold_ticks.fetch_add(ticks, Relaxed);
+            if let Some(slot) = NonNull::new(t.slot.get()) {
+                // SAFETY: the thread's own part, which is never freed; others read only these words of it, which are atomic.
+                unsafe { &(*slot.as_ptr()).released_by }.set(lock, self.position_of_stack(by_stack));
             }
         }
-    }
-
-    fn keep_long_hold(&self, t: &PerThread, pair: &Pair, began: u64, ended: u64) {
-        let lock = lock_of(pair);
-        if let Some(caller) = t.taken_from().and_then(|taken_from| taken_from.get(lock)) {
-            self.long_holds.keep(&self.host, lock, caller, began, ended);
+        if kept {
+            let stack = by_stack.map_or(0, |by_stack| self.position_of_stack(by_stack));
+            self.long_holds.keep(&self.host, lock, Held { caller, stack, began, ended });
         }
+        by_stack
     }
 
     /// The record by call site of a pair, if it has one.

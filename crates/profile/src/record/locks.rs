@@ -172,7 +172,7 @@ impl<H: Host> Recorder<H> {
     }
 
     /// Whether another lock, or another stack of one, would get a record.
-    fn has_space_for_locks(&self) -> bool {
+    pub(super) fn has_space_for_locks(&self) -> bool {
         self.arena.header().is_some_and(|header| header.lock_bytes.load(Relaxed) <= self.arena.limit() / 4)
     }
 
@@ -267,7 +267,7 @@ pub(super) struct Stacks(AtomicPtr<Kept>);
 /// Stacks that are kept. Objects made by further ones are named by their first use.
 const KEPT: usize = 4096;
 /// Places that are looked at for one stack.
-const PROBES: usize = 64;
+pub(super) const PROBES: usize = 64;
 
 #[repr(C)]
 struct Kept {
@@ -330,7 +330,7 @@ impl Stacks {
 }
 
 /// FNV-1a over words: Fowler, Noll and Vo.
-fn hash_of(frames: &[u64]) -> u64 {
+pub(super) fn hash_of(frames: &[u64]) -> u64 {
     frames.iter().fold(0xcbf2_9ce4_8422_2325, |hash, frame| {
         let hash = (hash ^ frame).wrapping_mul(0x0100_0000_01b3);
         hash ^ hash >> 29

@@ -10,11 +10,12 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use super::Host;
 use super::callers::{caller_of_lock, word_of_caller};
 use super::locks::zeroed_once;
+use super::stacks::may_walk;
 
 /// Ticks from which on a hold is kept: about 3 µs, beside which it costs little to keep it.
 pub(super) const KEPT_FROM: u64 = 1 << 13;
 
-/// Holds that are kept of one lock: they fill two cache lines with their count, which the holder that has waited reads.
+/// Holds that are kept of one lock: they fill three cache lines with their count, which the holder that has waited reads.
 const KEPT: usize = 5;
 
 /// How many locks have a place. Two locks of one place displace each other's holds.
@@ -27,6 +28,8 @@ struct Hold {
     taken: AtomicU64,
     began: AtomicU64,
     ended: AtomicU64,
+    /// Position of the record of the stack that released the lock, or 0.
+    stack: AtomicU64,
 }
 
 #[repr(C, align(64))]
@@ -34,20 +37,28 @@ struct OfLock {
     holds: [Hold; KEPT],
     /// Holds so far.
     count: AtomicU64,
+    /// When a stack may be walked next after a wait, in ticks.
+    next_of_wait: AtomicU64,
+    /// When one may be walked next before a release.
+    next_of_hold: AtomicU64,
 }
 
-const _: () = assert!(size_of::<OfLock>() == 128);
+const _: () = assert!(size_of::<OfLock>() == 192);
+
+/// A hold that has been long.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    /// The return address of the call that took the lock.
+    pub(super) caller: u64,
+    /// Position of the record of the stack that released it, or 0.
+    pub(super) stack: u64,
+    pub(super) began: u64,
+    pub(super) ended: u64,
+}
 
 /// The latest long holds of a process's locks.
 #[derive(Debug)]
 pub(super) struct LongHolds(AtomicPtr<OfLock>);
-
-/// A part of a wait in which one hold lasted.
-struct Part {
-    caller: u64,
-    began: u64,
-    ended: u64,
-}
 
 impl LongHolds {
     pub(super) const fn new() -> Self {
@@ -55,19 +66,32 @@ impl LongHolds {
     }
 
     /// The calling thread is about to end a long hold of this lock.
-    pub(super) fn keep(&self, host: &impl Host, lock: u32, caller: u64, began: u64, ended: u64) {
+    pub(super) fn keep(&self, host: &impl Host, lock: u32, held: Held) {
         let Some(places) = zeroed_once(&self.0, host, PLACES) else { return };
         let of_lock = &places[lock as usize % PLACES];
         let count = of_lock.count.load(Relaxed);
         of_lock.count.store(count.wrapping_add(1), Relaxed);
         let hold = &of_lock.holds[count as usize % KEPT];
-        hold.taken.store(word_of_caller(lock, caller), Relaxed);
-        hold.began.store(began, Relaxed);
-        hold.ended.store(ended, Relaxed);
+        hold.taken.store(word_of_caller(lock, held.caller), Relaxed);
+        hold.began.store(held.began, Relaxed);
+        hold.ended.store(held.ended, Relaxed);
+        hold.stack.store(held.stack, Relaxed);
     }
 
-    /// Tells `behind` each call whose holds of this lock lasted in the wait from `began` to `ended`, and for how many ticks. Returns the
-    /// ticks that are left.
+    /// Whether the stack of a thread that has waited for this lock may be walked now.
+    pub(super) fn may_walk_after_wait(&self, host: &impl Host, lock: u32, now: u64) -> bool {
+        let places = zeroed_once(&self.0, host, PLACES);
+        places.is_some_and(|places| may_walk(&places[lock as usize % PLACES].next_of_wait, now))
+    }
+
+    /// Whether the stack of a thread that is about to release this lock may be walked now.
+    pub(super) fn may_walk_before_release(&self, host: &impl Host, lock: u32, now: u64) -> bool {
+        let places = zeroed_once(&self.0, host, PLACES);
+        places.is_some_and(|places| may_walk(&places[lock as usize % PLACES].next_of_hold, now))
+    }
+
+    /// Tells `behind` of each hold of this lock the part that lasted in the wait from `began` to `ended`, and for how many ticks. Returns
+    /// the ticks that are left.
     ///
     /// Where more long holds have ended in the wait than are kept, what is known of its last part is taken for the whole of it.
     pub(super) fn divide(
@@ -76,7 +100,7 @@ impl LongHolds {
         lock: u32,
         began: u64,
         ended: u64,
-        mut behind: impl FnMut(u64, u64),
+        mut behind: impl FnMut(&Held, u64),
     ) -> u64 {
         let whole = ended.saturating_sub(began);
         let Some(places) = zeroed_once(&self.0, host, PLACES) else { return whole };
@@ -90,17 +114,18 @@ impl LongHolds {
             let ticks = (u128::from(ticks) * u128::from(whole) / u128::from(known)) as u64;
             let ticks = ticks.min(left); // readers hold it at the same time
             left -= ticks;
-            behind(part.caller, ticks);
+            behind(&part, ticks);
         }
         left
     }
 }
 
 impl Hold {
-    fn part_of(&self, lock: u32, began: u64, ended: u64) -> Option<Part> {
+    fn part_of(&self, lock: u32, began: u64, ended: u64) -> Option<Held> {
         let caller = caller_of_lock(lock, self.taken.load(Relaxed))?;
-        let part = Part {
+        let part = Held {
             caller,
+            stack: self.stack.load(Relaxed),
             began: self.began.load(Relaxed).max(began),
             ended: self.ended.load(Relaxed).min(ended),
         };

@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::callers::caller_in;
 use super::{Host, PerThread, Recorder, add};
-use crate::format::Pair;
+use crate::format::{ByStack, Pair};
 
 /// What a thread knows of its time off its core.
 #[derive(Debug)]
@@ -205,10 +205,18 @@ impl<H: Host> Recorder<H> {
         }
     }
 
-    /// What the thread did in a timed hold that ends, which took so many ticks. `state` is the pair's.
+    /// What the thread did in a timed hold that ends, which took so many ticks. `state` is the pair's, and `by_stack` the record of the
+    /// stack that releases it, if that was walked.
     #[cold]
     #[inline(never)]
-    pub(super) fn explain_hold(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) {
+    pub(super) fn explain_hold(
+        &self,
+        t: &PerThread,
+        pair: &Pair,
+        state: u64,
+        ticks: u64,
+        by_stack: Option<&ByStack>,
+    ) {
         let parts = if pair.lost_before.load(Relaxed) == UNKNOWN {
             [0, 0, 0, ticks]
         } else {
@@ -227,6 +235,15 @@ impl<H: Host> Recorder<H> {
         ];
         for (sum, ticks) in sums.into_iter().zip(parts) {
             add(sum, ticks);
+        }
+        if let Some(by_stack) = by_stack {
+            let sums = [
+                &by_stack.hold_waited_ticks, &by_stack.hold_slept_ticks, &by_stack.hold_preempted_ticks,
+                &by_stack.hold_unknown_ticks,
+            ];
+            for (sum, ticks) in sums.into_iter().zip(parts) {
+                sum.fetch_add(ticks, Relaxed);
+            }
         }
         let Some(slot) = caller_in(state).checked_sub(1) else { return };
         let Some(by_caller) = self.by_caller(pair) else { return };

@@ -52,6 +52,8 @@ pub(super) struct ThreadPart {
     pub(super) hand: usize,
     /// By lock: where it was last taken.
     pub(super) taken_from: TakenFrom,
+    /// By which stacks it released locks, as far as these were walked: positions of their records.
+    pub(super) released_by: TakenFrom,
     /// By lock: from when to when it was last held, where the longest waits are kept.
     pub(super) held: LastHolds,
     /// 0 while the thread lives, 1 when it has said that it ends, 2 while another thread takes the slot over.
@@ -250,6 +252,7 @@ impl<H: Host> Recorder<H> {
             tid: AtomicU32::new(0),
             hand: 0,
             taken_from: TakenFrom::new(),
+            released_by: TakenFrom::new(),
             held: LastHolds::new(),
             ended: AtomicU32::new(0),
             closed: AtomicU32::new(1), // until its thread has begun

@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt as _;
 
 use super::Recording;
 use crate::format::{
-    BLOCK_MARK, BlockHeader, BlockHeaderValues, ByCaller, CALLERS, Header, HeaderValues, Histograms,
+    BLOCK_MARK, BlockHeader, BlockHeaderValues, ByCaller, ByStack, CALLERS, Header, HeaderValues, Histograms,
     LOCK_LENGTH, NOTE_SHIFT, NOTED, PAGE, Pair, Process, QUANTITIES, Run, RunValues, Task, TaskValues,
     Thread, Type, UNIT, counted_in_bucket, head, split_head, word,
 };
@@ -199,6 +199,11 @@ impl Look {
             .collect();
         for record in of(Type::ByCaller).filter(|record| record.has(ByCaller::LENGTH)) {
             self.callers_since(before, record);
+        }
+        for record in of(Type::ByStack).filter(|record| record.has(ByStack::LENGTH)) {
+            for at in ByStack::SUMS.map(|field| record.at + field) {
+                self.less(at, before.word(at));
+            }
         }
         let used = self.pairs_since(before, &records);
         self.conditions_since(before, &records);
@@ -593,7 +598,8 @@ fn records_of(bytes: &[u8], block: Part) -> impl Iterator<Item = (usize, u16, us
 
 /// The records of the types that tell of counts and times.
 fn records(bytes: &[u8]) -> Vec<Record> {
-    const TOLD: [Type; 5] = [Type::Process, Type::Thread, Type::Pair, Type::Histograms, Type::ByCaller];
+    const TOLD: [Type; 6] =
+        [Type::Process, Type::Thread, Type::Pair, Type::Histograms, Type::ByCaller, Type::ByStack];
     let of_block = |block: Part| {
         let told =
             records_of(bytes, block).filter(|(_, what, _)| TOLD.iter().any(|&told| told as u16 == *what));

@@ -329,7 +329,9 @@ impl Gate {
             if busy.get().is_none() {
                 busy.set(self.hopeless(watch.stop(), round));
             }
-            busy.get().is_some() && !(self.judges_under_load() && round < LEAST_RUNS as usize)
+            let goes_on =
+                round < LEAST_RUNS as usize && self.kinds().any(|kind| self.judges_under_load(kind));
+            busy.get().is_some() && !goes_on
         };
         let rows = measure_until(&labels, runs, &self.metric, needed, run, enough)?;
         let rounds = rows.iter().map(|row| row.values.len()).max().unwrap_or(0);
@@ -343,9 +345,9 @@ impl Gate {
         (!noise.diluted(part).disturbances_over(&self.noise_limits).is_empty()).then_some(noise)
     }
 
-    /// Whether something is judged on a busy machine. A stored profile was taken under another load.
-    fn judges_under_load(&self) -> bool {
-        matches!(self.base, Base::Command(_)) && self.kinds().any(Kind::is_judged_under_load)
+    /// Whether this is judged on a busy machine. A stored profile was taken under another load.
+    fn judges_under_load(&self, kind: Kind) -> bool {
+        matches!(self.base, Base::Command(_)) && kind.is_judged_under_load()
     }
 
     /// What is judged by profiles.

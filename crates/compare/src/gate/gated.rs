@@ -102,10 +102,9 @@ impl Gated {
         !self.noise.disturbances_over(&self.asked.noise_limits).is_empty()
     }
 
-    /// Whether the machine was idle enough for this ratio. A stored profile was taken under another load.
+    /// Whether the machine was idle enough for this ratio.
     fn may_be_judged(&self, ratio: &Ratio) -> bool {
-        let same_load = matches!(self.asked.base, Base::Command(_));
-        !self.is_busy() || (same_load && ratio.kind.is_judged_under_load())
+        !self.is_busy() || self.asked.judges_under_load(ratio.kind)
     }
 
     /// The verdict on a ratio; none if it is not judged.

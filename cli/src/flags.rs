@@ -55,6 +55,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("native-plan", None, &[], "list what to run on real hardware"),
     ("no-symbols", None, &[], "do not read symbols"),
     ("nodes", None, &["NODE"], "memory nodes by number"),
+    ("noise-limit", None, &["PERCENT"], "how busy the machine may be"),
     ("only", None, &["SITE=LOCK"], "locks for sites"),
     ("ops", None, &["N"], "operations of a program"),
     ("ops-regex", None, &["REGEX"], "operations in a program's output"),

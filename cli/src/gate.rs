@@ -6,9 +6,10 @@ use crate::compare::{metric, parse_metric, show_output_tail};
 use crate::output::{self, print_json, write_page};
 use crate::progress::{self, BARS};
 use anyhow::Context as _;
-use compare::gate::{Base, Gate, LEAST_RUNS, Outcome, THREADS};
+use compare::gate::{Base, Gate, LEAST_RUNS, Operations, Outcome, THREADS};
 use regex_lite::Regex;
 use report::Screen;
+use session::noise::Limits;
 use session::{ensure_usage, host, interrupt};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -19,9 +20,13 @@ use std::time::Duration;
 ///
 /// Base and candidate run interleaved, on one thread and on more. Judged are ratios, since which machine a job gets decides about
 /// times: how many times as fast the program is on more threads as on one; which part of all lock acquisitions
-/// waited; and, with --site, in which part of its threads' time one lock was held. A ratio is worse if all of the range that
+/// waited; with --ops or --ops-regex, how many acquisitions an operation takes; and, with --site, in which part of its threads' time
+/// one lock was held. A ratio is worse if all of the range that
 /// chance leaves open (the exact rank-sum test of `contend compare`) is worse than --worse-by allows. Then the locks follow that cost
 /// more in the last profile of the candidate than in that of the base, with where they are waited for and behind whom.
+///
+/// Where other programs use the machine, the gate ends as soon as quiet rounds can no longer make up for it, and judges only
+/// acquisitions per operation, which hardly depend on that.
 ///
 /// Both commands say where their number of threads goes: write {threads} there. A base of one word is a program that gets the
 /// arguments of CMD. A stored profile can be the base instead; scaling is not judged then.
@@ -38,7 +43,7 @@ Exit codes:
   0    no ratio is shown to be worse
   1    a ratio is worse; or, as everywhere, an error such as a file that cannot be read
   2    an argument is wrong
-  3    other programs or the hypervisor used the machine: not judged
+  3    other programs or the hypervisor used the machine, or a CPU quota held the program back: not judged
   4    base or candidate failed, took too long, or printed no metric: not judged
   126  base or candidate is not executable
   127  base or candidate was not found
@@ -90,9 +95,23 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SITE")]
     site: Option<String>,
 
+    /// Judge acquisitions per operation too, where a run on the most threads does N operations: 1 if all that is known is that each does
+    /// the same
+    #[arg(long, value_name = "N", conflicts_with = "ops_regex", value_parser = arguments::operations)]
+    ops: Option<u64>,
+
+    /// Judge acquisitions per operation too, where the program prints its operations: the number in the first group of the last match
+    #[arg(long, value_name = "REGEX", value_parser = parse_metric)]
+    ops_regex: Option<Regex>,
+
     /// How much worse than the base a ratio may be
     #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = arguments::percent)]
     worse_by: u32,
+
+    /// Judge as long as other programs use no more than this part of the cores, and the hypervisor and a CPU quota each take no more
+    /// [default: 5% for other programs, 1% for the hypervisor, 0.1% for a quota]
+    #[arg(long, value_name = "PERCENT", value_parser = arguments::percent)]
+    noise_limit: Option<u32>,
 
     /// End a run that takes longer
     #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = arguments::duration)]
@@ -139,7 +158,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         metric: metric(args.metric.as_ref(), args.lower_is_better),
         per_thread: args.per_thread,
         site: args.site.clone(),
+        operations: match (args.ops, &args.ops_regex) {
+            (Some(operations), _) => Some(Operations::Fixed(operations)),
+            (None, regex) => regex.clone().map(Operations::Printed),
+        },
         worse_by: f64::from(args.worse_by) / 100.0,
+        noise_limits: args
+            .noise_limit
+            .map_or_else(Limits::default, |percent| Limits::all(f64::from(percent) / 100.0)),
         time_limit: args.time_limit,
         keep: args.keep.clone(),
     };

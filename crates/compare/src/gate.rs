@@ -4,23 +4,26 @@ mod gated;
 mod grown;
 mod junit;
 mod ratio;
+mod shares;
 
 pub use gated::{Failed, Gated, Outcome};
 pub use grown::Grown;
 pub use ratio::{Kind, Ratio, Verdict};
 
-use crate::rounds::{End, LockRuns, Metric, Trial, measure};
+use crate::rounds::{End, LockRuns, Metric, Trial, measure_until};
 use crate::statistics::Better;
 use crate::trial;
 use anyhow::Context as _;
 use launch::{Launch, Library};
-use profile::{LockRow, LockTable, Options, Profile};
-use pthread::site::Site;
+use profile::{LockTable, Options, Profile};
+use regex_lite::Regex;
 use report::text;
-use session::noise::{Noise, Watch};
+use session::noise::{Limits, Noise, Watch};
 use session::progress::{Progress, Work};
 use session::scratch::Scratch;
 use session::{ensure_usage, host, interrupt, names};
+use shares::{Shares, striped};
+use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,12 +65,25 @@ pub struct Gate {
     pub per_thread: bool,
     /// A lock whose share is judged.
     pub site: Option<String>,
+    /// How many operations a run is, where acquisitions for one are judged.
+    pub operations: Option<Operations>,
     /// By how much a ratio may be worse, as a part of it.
     pub worse_by: f64,
+    /// How busy the machine may be.
+    pub noise_limits: Limits,
     /// When a run is ended.
     pub time_limit: Duration,
     /// A folder in which every profile that is judged stays: `base-1.contend` and so on, by round.
     pub keep: Option<PathBuf>,
+}
+
+/// How many operations a run of the program is.
+#[derive(Debug, Clone)]
+pub enum Operations {
+    /// Always so many.
+    Fixed(u64),
+    /// What it prints last that this matches: the first group is the number.
+    Printed(Regex),
 }
 
 /// Whose run it is.
@@ -105,19 +121,6 @@ impl Case {
     }
 }
 
-/// What a profile says that is judged.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Shares {
-    /// The part of all acquisitions that waited; none without acquisitions.
-    contended: Option<f64>,
-    /// The part of its threads' time in which the lock asked for was held; none if it is not there.
-    held: Option<f64>,
-    /// Threads that touched a lock.
-    threads: u64,
-    /// Cores that the program might use.
-    cores: u64,
-}
-
 /// What came of the runs, by case.
 struct Measured {
     cases: Vec<Case>,
@@ -126,7 +129,12 @@ struct Measured {
     shares: Vec<Vec<Shares>>,
     profiles: Profiles,
     noise: Noise,
+    /// The last round.
+    rounds: usize,
 }
+
+/// What a profile says, and the names of its locks.
+type Seen = (Shares, Vec<String>);
 
 /// Where the profiles of the runs are.
 struct Profiles {
@@ -171,10 +179,11 @@ impl Gate {
         let stored = match &self.base {
             Base::Command(_) => Vec::new(),
             Base::Profiles(paths) => {
-                paths.iter().map(|path| self.stored(path)).collect::<anyhow::Result<_>>()?
+                paths.iter().map(|path| self.read(path)).collect::<anyhow::Result<Vec<_>>>()?
             }
         };
-        let measured = self.measure(progress)?;
+        let measured = self.measure(progress, &stored)?;
+        let stored: Vec<Shares> = stored.into_iter().map(|(shares, _)| shares).collect();
         let candidate = measured.shares(Side::Candidate).last().copied();
         let remarks = self.remarks(stored.first().copied().zip(candidate));
         let failed = measured.cases.iter().zip(&measured.rows).find_map(|(case, row)| {
@@ -191,7 +200,7 @@ impl Gate {
             asked: self,
         };
         if gated.outcome() == Outcome::Worse {
-            match gated.asked.grown(&measured.profiles) {
+            match gated.asked.grown(&measured.profiles, measured.rounds) {
                 Ok(grown) => gated.grown = grown,
                 Err(error) => gated.remarks.push(format!("which lock grew cannot be told: {error:#}")),
             }
@@ -200,14 +209,14 @@ impl Gate {
     }
 
     /// The locks that cost more in the candidate's last profile than in the base's; none where a program took no lock.
-    fn grown(&self, profiles: &Profiles) -> anyhow::Result<Option<Vec<Grown>>> {
+    fn grown(&self, profiles: &Profiles, round: usize) -> anyhow::Result<Option<Vec<Grown>>> {
         let base = match &self.base {
-            Base::Command(_) => profiles.file(Side::Base, self.runs as usize),
+            Base::Command(_) => profiles.file(Side::Base, round),
             Base::Profiles(paths) => paths.first().context("no profile of the base was given")?.clone(),
         };
         // Base and candidate do the same work in a run, however long it takes them.
         let options = Options { operations: Some(1), ..Options::default() };
-        let candidate = profiles.file(Side::Candidate, self.runs as usize);
+        let candidate = profiles.file(Side::Candidate, round);
         if !base.exists() || !candidate.exists() {
             return Ok(None);
         }
@@ -250,21 +259,13 @@ impl Gate {
         Ok(())
     }
 
-    /// What a stored profile of the base says.
-    fn stored(&self, path: &Path) -> anyhow::Result<Shares> {
-        let table = self.table(path)?;
-        let shares = Shares::of(&table, self.site.as_deref());
-        match &self.site {
-            Some(site) if shares.held.is_none() => {
-                Err(names::unknown_site(site, path, &lock_names(&table)).into())
-            }
-            _ => Ok(shares),
-        }
-    }
-
     fn table(&self, path: &Path) -> anyhow::Result<LockTable> {
+        let operations = match self.operations {
+            Some(Operations::Fixed(operations)) => Some(operations),
+            _ => None,
+        };
         // Without a name to look for, nothing of the program's files is read.
-        let options = Options { symbols: self.site.is_some(), ..Options::default() };
+        let options = Options { symbols: self.site.is_some(), operations, ..Options::default() };
         Ok(Profile::open(path)?.table(&options))
     }
 
@@ -285,17 +286,19 @@ impl Gate {
         cases
     }
 
-    fn measure(&self, progress: &dyn Progress) -> anyhow::Result<Measured> {
+    /// Runs everything; `stored` is what the stored profiles of the base say.
+    fn measure(&self, progress: &dyn Progress, stored: &[Seen]) -> anyhow::Result<Measured> {
         let cases = self.cases();
         let labels: Vec<String> = cases.iter().map(|case| case.name()).collect();
         let runs = self.runs as usize;
         let steps = progress.start(Work::Runs { later: Duration::ZERO }, cases.len() * (runs + 1));
         let profiles = Profiles::new(self.keep.as_deref())?;
         let mut shares = vec![Vec::new(); cases.len()];
-        let mut warm_up = Vec::new();
+        let mut warm_up = stored.to_vec();
         let mut ended = false;
         let watch = Watch::start();
-        let rows = measure(&labels, runs, &self.metric, |number, round| {
+        let busy = Cell::new(None);
+        let run = |number: usize, round: usize| {
             if ended {
                 return Ok(None);
             }
@@ -309,18 +312,49 @@ impl Gate {
             steps.done();
             ended = trial.end != End::Exited(0) || self.metric.of(&trial).is_none();
             if case.profiled && !ended {
-                let (seen, locks) = self.seen(&file)?;
+                let seen = self.seen(&file)?;
                 if round == 0 {
                     let _ = std::fs::remove_file(&file); // it is not judged
-                    warm_up.push((seen, locks));
-                    self.find_site(&warm_up)?;
+                    warm_up.push(seen);
+                    self.find_site(&warm_up, stored.len())?;
                 } else {
-                    shares[number].push(seen);
+                    shares[number].push(seen.0);
                 }
             }
             Ok(Some(trial))
-        })?;
-        Ok(Measured { cases, rows, shares, profiles, noise: watch.stop() })
+        };
+        let needed = |number: usize, _| busy.get().is_none() || cases[number].profiled;
+        let enough = |rows: &[LockRuns]| {
+            let round = rows.iter().map(|row| row.values.len()).max().unwrap_or(0);
+            if busy.get().is_none() {
+                busy.set(self.hopeless(watch.stop(), round));
+            }
+            let goes_on =
+                round < LEAST_RUNS as usize && self.kinds().any(|kind| self.judges_under_load(kind));
+            busy.get().is_some() && !goes_on
+        };
+        let rows = measure_until(&labels, runs, &self.metric, needed, run, enough)?;
+        let rounds = rows.iter().map(|row| row.values.len()).max().unwrap_or(0);
+        let noise = busy.get().unwrap_or_else(|| watch.stop());
+        Ok(Measured { cases, rows, shares, profiles, noise, rounds })
+    }
+
+    /// The noise from the warm-up to this round, if it is too much even if all rounds that are left are quiet.
+    fn hopeless(&self, noise: Noise, round: usize) -> Option<Noise> {
+        let part = (round + 1) as f64 / (f64::from(self.runs) + 1.0);
+        (!noise.diluted(part).disturbances_over(&self.noise_limits).is_empty()).then_some(noise)
+    }
+
+    /// Whether this is judged on a busy machine. A stored profile was taken under another load.
+    fn judges_under_load(&self, kind: Kind) -> bool {
+        matches!(self.base, Base::Command(_)) && kind.is_judged_under_load()
+    }
+
+    /// What is judged by profiles.
+    fn kinds(&self) -> impl Iterator<Item = Kind> {
+        let acquisitions = self.operations.as_ref().map(|_| Kind::Acquisitions);
+        let held = self.site.as_ref().map(|_| Kind::HeldShare);
+        std::iter::once(Kind::ContendedShare).chain(acquisitions).chain(held)
     }
 
     /// Runs the program once; leaves a profile in the file if it records anything.
@@ -333,7 +367,11 @@ impl Gate {
         let command = if case.profiled {
             let _ = std::fs::remove_file(file); // that of the last run, if there was one
             let mut command = Command::new(&self.contend);
-            command.args(["profile", "--quiet", "--output"]).arg(file).arg("--").args(&words);
+            command.args(["profile", "--quiet", "--output"]).arg(file);
+            if let Some(Operations::Printed(regex)) = &self.operations {
+                command.args(["--ops-regex", regex.as_str()]);
+            }
+            command.arg("--").args(&words);
             command
         } else {
             let (program, arguments) = words.split_first().context("no program was given after `--`")?;
@@ -342,21 +380,22 @@ impl Gate {
         trial::run(command, self.time_limit)
     }
 
-    /// What the profile of the last run says, if there is one, and the names of its locks.
-    fn seen(&self, file: &Path) -> anyhow::Result<(Shares, Vec<String>)> {
-        if !file.exists() {
-            return Ok((Shares::default(), Vec::new()));
-        }
+    /// What a profile says, if it is there.
+    fn seen(&self, file: &Path) -> anyhow::Result<Seen> {
+        if file.exists() { self.read(file) } else { Ok(Seen::default()) }
+    }
+
+    fn read(&self, file: &Path) -> anyhow::Result<Seen> {
         let table = self.table(file)?;
         let names = lock_names(&table).into_iter().map(str::to_owned).collect();
         Ok((Shares::of(&table, self.site.as_deref()), names))
     }
 
-    /// Fails once both sides were profiled and neither has the lock that is asked for.
-    fn find_site(&self, profiled: &[(Shares, Vec<String>)]) -> anyhow::Result<()> {
-        let both = matches!(self.base, Base::Command(_)) && profiled.len() == 2;
+    /// Fails once both sides were profiled, of which so many profiles were stored, and neither has the lock that is asked for.
+    fn find_site(&self, profiled: &[Seen], stored: usize) -> anyhow::Result<()> {
+        let both = profiled.len() == if stored > 0 { stored + 1 } else { 2 };
         let Some(site) = self.site.as_ref().filter(|_| both) else { return Ok(()) };
-        if profiled.iter().any(|(shares, _)| shares.held.is_some()) {
+        if profiled.iter().any(|(shares, _)| shares.has_site) {
             return Ok(());
         }
         let known = profiled.iter().flat_map(|(_, locks)| locks.iter().map(String::as_str));
@@ -377,16 +416,12 @@ impl Gate {
                 all.push(ratio(Kind::Scaling, Some(threads), of(Side::Base), of(Side::Candidate)));
             }
         }
-        let shares = |kind, of: fn(&Shares) -> Option<f64>| {
-            let base = if stored.is_empty() { measured.shares(Side::Base) } else { stored };
-            let [base, candidate] =
-                [base, measured.shares(Side::Candidate)].map(|shares| shares.iter().map(of).collect());
+        let base = if stored.is_empty() { measured.shares(Side::Base) } else { stored };
+        let candidate = measured.shares(Side::Candidate);
+        all.extend(self.kinds().map(|kind| {
+            let [base, candidate] = shares::sides(kind, base, candidate);
             ratio(kind, self.threads.last().copied(), base, candidate)
-        };
-        all.push(shares(Kind::ContendedShare, |shares| shares.contended));
-        if self.site.is_some() {
-            all.push(shares(Kind::HeldShare, |shares| shares.held));
-        }
+        }));
         all
     }
 
@@ -448,38 +483,8 @@ impl Measured {
     }
 }
 
-impl Shares {
-    fn of(table: &LockTable, site: Option<&str>) -> Self {
-        // Of a lock of which only waits are known, no one knows the acquisitions.
-        let known = || table.rows.iter().filter(|row| !row.exclusive.waits_only);
-        let acquisitions: u64 = known().map(LockRow::acquisitions).sum();
-        let contended: u64 = known().map(LockRow::contended).sum();
-        Self {
-            contended: (acquisitions > 0).then(|| contended as f64 / acquisitions as f64),
-            held: site.and_then(|site| held_share(table, site)),
-            threads: table.header.threads,
-            cores: table.header.cores,
-        }
-    }
-}
-
-/// The share of the lock of this name, else the greatest of those that the site covers: that one saturates first.
-fn held_share(table: &LockTable, site: &str) -> Option<f64> {
-    let wanted = Site::parse(Site::without_number(site).as_bytes());
-    if let Some(named) = table.rows.iter().chain(striped(table)).find(|row| row.name == site) {
-        return named.share;
-    }
-    let covered = table.rows.iter().filter(|row| wanted.covers(&Site::parse(row.site.as_bytes())));
-    covered.filter_map(|row| row.share).max_by(f64::total_cmp)
-}
-
 fn says_threads(command: &[OsString]) -> bool {
     command.iter().any(|word| word.to_str().is_some_and(|word| word.contains(THREADS)))
-}
-
-/// Each of them has the share of the lock that saturates first.
-fn striped(table: &LockTable) -> impl Iterator<Item = &LockRow> {
-    table.striped.iter().map(|striped| &striped.row)
 }
 
 fn lock_names(table: &LockTable) -> Vec<&str> {
@@ -493,28 +498,4 @@ fn words(command: &[OsString], threads: Option<u32>) -> Vec<OsString> {
         _ => word.clone(),
     };
     command.iter().map(word).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use profile::{LockKind, TableHeader, Usage};
-    use pthread::object::ObjectKind;
-
-    #[test]
-    fn locks_whose_acquisitions_are_not_known_are_in_no_share() {
-        let row = |name: &str, acquisitions, contended, waits_only| LockRow {
-            exclusive: Usage { acquisitions, contended, waits_only, ..Usage::default() },
-            ..LockRow::new(name, LockKind::Object(ObjectKind::Mutex))
-        };
-        let rows = vec![row("pool", 10, 1, false), row("std", 0, 5_000, true)];
-        let table = LockTable {
-            header: TableHeader::default(),
-            rows,
-            striped: Vec::new(),
-            kernel: None,
-            program: None,
-        };
-        assert_eq!(Shares::of(&table, None).contended, Some(0.1));
-    }
 }

@@ -12,14 +12,29 @@ use std::fs;
 use std::time::{Duration, Instant};
 use throttled::Throttled;
 
-/// Other programs may use this share of all cores before timings are doubted.
-const OTHERS_SHARE: f64 = 0.05;
+/// The shares of all cores' time up to which timings are not doubted.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Limits {
+    /// Of other programs.
+    pub others_share: f64,
+    /// Of a hypervisor.
+    pub stolen_share: f64,
+    /// Of a control group's CPU quota.
+    pub throttled_share: f64,
+}
 
-/// A hypervisor may take this share before timings are doubted.
-const STOLEN_SHARE: f64 = 0.01;
+impl Default for Limits {
+    fn default() -> Self {
+        Self { others_share: 0.05, stolen_share: 0.01, throttled_share: 0.001 }
+    }
+}
 
-/// A quota may keep the program off this share of its cores' time before timings are doubted.
-const THROTTLED_SHARE: f64 = 0.001;
+impl Limits {
+    /// The same share for each.
+    pub fn all(share: f64) -> Self {
+        Self { others_share: share, stolen_share: share, throttled_share: share }
+    }
+}
 
 /// Time on the cores that this process may use since the machine started, in clock ticks, as `/proc/stat` counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,28 +153,50 @@ impl Noise {
         Self { others_share: Some(others / all), stolen_share: Some(stolen / all), ..Self::default() }
     }
 
+    /// The noise of a longer time of which this was `part`, if the rest is quiet.
+    #[must_use]
+    pub fn diluted(self, part: f64) -> Self {
+        let diluted = |share: Option<f64>| share.map(|share| share * part);
+        Self {
+            others_share: diluted(self.others_share),
+            stolen_share: diluted(self.stolen_share),
+            throttled_share: diluted(self.throttled_share),
+            was_stopped: self.was_stopped,
+        }
+    }
+
     /// Why timings taken meanwhile should not be trusted, with what to do; nothing if they may be.
     pub fn warnings(&self) -> Vec<String> {
+        self.warnings_over(&Limits::default())
+    }
+
+    /// As [`Self::warnings`], with other limits.
+    pub fn warnings_over(&self, limits: &Limits) -> Vec<String> {
         let advice = |(what, advice)| format!("{what}: {advice}");
-        self.disturbances_and_advice().into_iter().map(advice).collect()
+        self.disturbances_and_advice(limits).into_iter().map(advice).collect()
     }
 
     /// What disturbed timings meanwhile.
     pub fn disturbances(&self) -> Vec<String> {
-        self.disturbances_and_advice().into_iter().map(|(what, _)| what).collect()
+        self.disturbances_over(&Limits::default())
     }
 
-    fn disturbances_and_advice(&self) -> Vec<(String, &'static str)> {
+    /// As [`Self::disturbances`], with other limits.
+    pub fn disturbances_over(&self, limits: &Limits) -> Vec<String> {
+        self.disturbances_and_advice(limits).into_iter().map(|(what, _)| what).collect()
+    }
+
+    fn disturbances_and_advice(&self, limits: &Limits) -> Vec<(String, &'static str)> {
         let mut all = Vec::new();
-        if let Some(share) = self.others_share.filter(|&share| share > OTHERS_SHARE) {
+        if let Some(share) = self.others_share.filter(|&share| share > limits.others_share) {
             let what = format!("other programs used {:.0} % of the cores meanwhile", 100.0 * share);
             all.push((what, "stop them and measure again"));
         }
-        if let Some(share) = self.stolen_share.filter(|&share| share > STOLEN_SHARE) {
+        if let Some(share) = self.stolen_share.filter(|&share| share > limits.stolen_share) {
             let what = format!("the hypervisor took {:.1} % of the cores' time away", 100.0 * share);
             all.push((what, "measure on a quieter host"));
         }
-        if let Some(share) = self.throttled_share.filter(|&share| share > THROTTLED_SHARE) {
+        if let Some(share) = self.throttled_share.filter(|&share| share > limits.throttled_share) {
             let what = format!(
                 "the control group's CPU quota held the program back for {:.1} % of its cores' time",
                 100.0 * share
@@ -225,6 +262,18 @@ mod tests {
         let told = noise.warnings().join("");
         assert!(told.contains("quota held the program back for 42.0 %"), "{told}");
         assert_eq!(Noise { throttled_share: Some(0.0001), ..Noise::default() }.disturbances().len(), 0);
+    }
+
+    #[test]
+    fn what_a_limit_allows_is_no_disturbance() {
+        let noise = Noise { others_share: Some(0.2), stolen_share: Some(0.03), ..Noise::default() };
+        assert_eq!(noise.disturbances().len(), 2);
+        assert_eq!(noise.disturbances_over(&Limits::all(0.1)).len(), 1, "the hypervisor took less");
+        assert!(noise.disturbances_over(&Limits::all(0.2)).is_empty());
+        assert!(noise.diluted(0.25).disturbances().is_empty(), "a quarter of the time alone was busy");
+        assert_eq!(noise.diluted(0.5).disturbances().len(), 2);
+        let stopped = Noise { was_stopped: true, ..noise };
+        assert_eq!(stopped.diluted(0.01).disturbances().len(), 1, "a stop stays one, however much follows");
     }
 
     #[test]

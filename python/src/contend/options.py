@@ -203,8 +203,20 @@ class GateOptions(TypedDict, total=False):
     """Judge the share of this lock too, as `contend profile` prints its name. A function or variable without @STACK or
     +OFFSET stands for the lock there that is held most."""
 
+    ops: int | None
+    """Judge acquisitions per operation too, where a run on the most threads does N operations: 1 if all that is known
+    is that each does the same."""
+
+    ops_regex: str | None
+    """Judge acquisitions per operation too, where the program prints its operations: the number in the first group of
+    the last match."""
+
     worse_by: float | str | None
     """How much worse than the base a ratio may be [default: 5%]."""
+
+    noise_limit: float | str | None
+    """Judge as long as other programs use no more than this part of the cores, and the hypervisor and a CPU quota each
+    take no more [default: 5% for other programs, 1% for the hypervisor, 0.1% for a quota]."""
 
     time_limit: str | None
     """End a run that takes longer [default: 60s]."""

@@ -84,23 +84,37 @@ pub struct Gated {
 impl Gated {
     /// What the gate says.
     pub fn outcome(&self) -> Outcome {
-        let worse = self.ratios.iter().any(|ratio| ratio.verdict == Verdict::Worse);
         if self.cut_short {
             Outcome::CutShort
         } else if self.failed.is_some() {
             Outcome::Failed
-        } else if !self.noise.disturbances().is_empty() {
-            Outcome::Busy
-        } else if worse {
+        } else if self.ratios.iter().any(|ratio| ratio.verdict == Verdict::Worse && self.may_be_judged(ratio))
+        {
             Outcome::Worse
+        } else if self.is_busy() {
+            Outcome::Busy
         } else {
             Outcome::Passed
         }
     }
 
-    /// The verdict on a ratio, in words.
-    pub(super) fn verdict(&self, ratio: &Ratio) -> &'static str {
-        if self.outcome().is_judged() { ratio.verdict.name() } else { "not judged" }
+    fn is_busy(&self) -> bool {
+        !self.noise.disturbances_over(&self.asked.noise_limits).is_empty()
+    }
+
+    /// Whether the machine was idle enough for this ratio.
+    fn may_be_judged(&self, ratio: &Ratio) -> bool {
+        !self.is_busy() || self.asked.judges_under_load(ratio.kind)
+    }
+
+    /// The verdict on a ratio; none if it is not judged.
+    pub(super) fn verdict(&self, ratio: &Ratio) -> Option<Verdict> {
+        (self.outcome().is_judged() && self.may_be_judged(ratio)).then_some(ratio.verdict)
+    }
+
+    /// Why nothing is judged, or not all.
+    pub(super) fn disturbed(&self) -> String {
+        format!("{}.", self.noise.warnings_over(&self.asked.noise_limits).join("; "))
     }
 
     /// A row for each ratio.
@@ -116,7 +130,7 @@ impl Gated {
             Column::text("missing", "why not").kept().only_if_any(),
         ]);
         // Where the rounds ended early, that is why something is missing.
-        let finished = !matches!(self.outcome(), Outcome::Failed | Outcome::CutShort);
+        let finished = !matches!(self.outcome(), Outcome::Failed | Outcome::CutShort) && !self.is_busy();
         for ratio in &self.ratios {
             let [base, candidate] = ratio.spreads();
             table.row([
@@ -126,7 +140,7 @@ impl Gated {
                 base.into(),
                 candidate.into(),
                 ratio.times_base.map(|likely| likely.range).into(),
-                self.verdict(ratio).into(),
+                self.verdict(ratio).map_or("not judged", Verdict::name).into(),
                 ratio.missing().filter(|_| finished).into(),
             ]);
         }
@@ -136,14 +150,21 @@ impl Gated {
     /// What came out, in a sentence.
     pub(super) fn conclusion(&self) -> String {
         let names = |verdict: Verdict| -> Vec<String> {
-            let such = self.ratios.iter().filter(|ratio| ratio.verdict == verdict);
+            let such = self.ratios.iter().filter(|ratio| self.verdict(ratio) == Some(verdict));
             such.map(|ratio| text::printable(&ratio.name())).collect()
         };
         match (self.outcome(), &self.failed) {
             (Outcome::CutShort, _) => "Not judged: cut short by an interrupt.".to_owned(),
-            (Outcome::Busy, _) => format!("Not judged: {}.", self.noise.warnings().join("; ")),
+            (Outcome::Busy, _) => format!("Not judged: {}", self.disturbed()),
             (Outcome::Failed, Some(Failed { what, why, .. })) => format!("Not judged: {what}: {why}."),
-            (Outcome::Worse, _) => format!("Worse: {}.", names(Verdict::Worse).join("; ")),
+            (Outcome::Worse, _) => {
+                let worse = format!("Worse: {}.", names(Verdict::Worse).join("; "));
+                if self.is_busy() {
+                    format!("{worse} The rest is not judged: {}", self.disturbed())
+                } else {
+                    worse
+                }
+            }
             _ => match names(Verdict::CannotTell) {
                 open if open.is_empty() => "Passed.".to_owned(),
                 open => {
@@ -169,8 +190,10 @@ impl Gated {
 
     /// How to read the table.
     fn explanation(&self) -> String {
-        let Gate { runs, worse_by, .. } = &self.asked;
-        let chances = self.ratios.iter().filter_map(|ratio| ratio.times_base);
+        let worse_by = self.asked.worse_by;
+        let judged = || self.ratios.iter().filter(|ratio| self.verdict(ratio).is_some());
+        let runs = judged().map(|ratio| ratio.candidate.len()).max().unwrap_or(0);
+        let chances = judged().filter_map(|ratio| ratio.times_base);
         let chance = chances.map(|LikelyRatio { chance, .. }| chance).fold(0.0, f64::max);
         let odds = if chance * ODDS < 1.0 {
             format!("fewer than one of {ODDS}")
@@ -181,12 +204,11 @@ impl Gated {
             "{} each after a warm-up, interleaved: median (least to greatest). Times as good as base, for shares base over \
              candidate: median, and the range of what chance leaves open; the true ratio lies outside of it in {odds} comparisons. \
              Worse: all of the range is under {}, that is worse by more than {:.0} %; pass: none of it is.",
-            text::counted((*runs).into(), "run"),
-            text::short(least_times_base(*worse_by)),
+            text::counted(runs as u64, "run"),
+            text::short(least_times_base(worse_by)),
             100.0 * worse_by
         );
-        if self.ratios.iter().any(|ratio| ratio.verdict == Verdict::CannotTell && ratio.times_base.is_some())
-        {
+        if judged().any(|ratio| ratio.verdict == Verdict::CannotTell && ratio.times_base.is_some()) {
             text += " Cannot tell: the range holds both; more --runs make it narrower.";
         }
         if let Base::Profiles(profiles) = &self.asked.base {
@@ -228,6 +250,7 @@ impl Gated {
             "grown": self.grown,
             "remarks": self.remarks,
             "noise": self.noise,
+            "noise_limits": self.asked.noise_limits,
         })
     }
 
@@ -264,6 +287,7 @@ pub(super) mod tests {
     use launch::Library;
     use profile::read::{Measures, SiteUse};
     use report::every_screen;
+    use session::noise::Limits;
     use std::time::Duration;
 
     pub(in super::super) fn gated(ratios: Vec<Ratio>) -> Gated {
@@ -279,7 +303,9 @@ pub(super) mod tests {
                 metric: Metric::WallTime,
                 per_thread: false,
                 site: Some("cache".into()),
+                operations: None,
                 worse_by: 0.05,
+                noise_limits: Limits::default(),
                 time_limit: Duration::from_secs(60),
                 keep: None,
             },
@@ -346,6 +372,43 @@ pub(super) mod tests {
             let verdict = &gated.json()["rows"][0]["verdict"];
             assert_eq!(verdict == "not judged", !judged, "{verdict}");
         }
+    }
+
+    #[test]
+    fn what_load_does_not_explain_is_worse_on_a_busy_machine_too() {
+        let busy = Noise { others_share: Some(0.5), ..Noise::default() };
+        let of = |acquisitions| Gated {
+            noise: busy,
+            ..gated(vec![
+                ratio(Kind::Scaling, None, [3.0, 2.0]),
+                ratio(Kind::Acquisitions, None, [2.0, acquisitions]),
+            ])
+        };
+        let worse = of(3.0);
+        assert_eq!(worse.outcome(), Outcome::Worse);
+        let said = worse.conclusion();
+        let expected =
+            "Worse: acquisitions per operation, 4 threads. The rest is not judged: other programs used 50 %";
+        assert!(said.starts_with(expected), "{said}");
+        let rows = &worse.json()["rows"];
+        assert_eq!([&rows[0]["verdict"], &rows[1]["verdict"]], ["not judged", "worse"]);
+        assert_eq!(of(2.0).outcome(), Outcome::Busy, "one ratio that passes is no answer");
+
+        let mut stored = of(3.0);
+        stored.asked.base = Base::Profiles(vec!["base.contend".into()]);
+        assert_eq!(stored.outcome(), Outcome::Busy, "its load is not known");
+        let allowed = Gate { noise_limits: Limits::all(0.5), ..gated(vec![]).asked };
+        assert_eq!(Gated { asked: allowed, ..of(2.0) }.outcome(), Outcome::Worse, "scaling is");
+    }
+
+    #[test]
+    fn a_busy_machine_is_the_only_reason_that_it_names() {
+        let lacks =
+            || Ratio::judged(Kind::ContendedShare, None, Some(4), [vec![], vec![]], Better::Lower, 0.05);
+        assert_eq!(gated(vec![lacks()]).json()["rows"][0]["missing"], "base and candidate took no lock");
+        let noise = Noise { others_share: Some(0.5), ..Noise::default() };
+        let busy = Gated { noise, ..gated(vec![lacks()]) };
+        assert!(busy.json()["rows"][0]["missing"].is_null(), "the rounds ended early");
     }
 
     #[test]

@@ -29,20 +29,21 @@ pub(super) fn xml(gated: &Gated) -> String {
 }
 
 fn case(gated: &Gated, ratio: &Ratio) -> Case {
-    match gated.outcome() {
-        Outcome::Passed | Outcome::Worse => {}
-        // The failed run is an error of its own.
-        Outcome::Failed => return Case::Skipped(gated.conclusion()),
-        // The job fails, so that no report of it may look as if all were well.
-        Outcome::Busy | Outcome::CutShort => {
-            return Case::Error { message: gated.conclusion(), output: String::new() };
-        }
-    }
+    let Some(verdict) = gated.verdict(ratio) else {
+        return match gated.outcome() {
+            // The failed run is an error of its own.
+            Outcome::Failed => Case::Skipped(gated.conclusion()),
+            // Another ratio is worse, for which the job fails.
+            Outcome::Worse => Case::Skipped(format!("Not judged: {}", gated.disturbed())),
+            // The job fails, so that no report of it may look as if all were well.
+            _ => Case::Error { message: gated.conclusion(), output: String::new() },
+        };
+    };
     let range = ratio.times_base.map(|likely| {
         let [low, median, high] = [likely.range.low, likely.range.median, likely.range.high].map(text::short);
         format!("{median} ({low} to {high}) times as good as base")
     });
-    match (ratio.verdict, range) {
+    match (verdict, range) {
         (Verdict::Pass, _) => Case::Passed,
         (Verdict::Worse, range) => Case::Failed {
             message: range.unwrap_or_default(),

@@ -3,7 +3,8 @@
 use crate::statistics::{Better, LikelyRatio, likely_ratio, spread};
 use report::Spread;
 
-/// A share under this counts as this: what is that small holds no thread up, and its ratios say nothing.
+/// A share under this, and fewer acquisitions for one operation, count as this: what is that small holds no thread up, and its
+/// ratios say nothing.
 pub(super) const LEAST_SHARE: f64 = 0.01;
 
 /// What is judged.
@@ -13,6 +14,8 @@ pub enum Kind {
     Scaling,
     /// The part of all acquisitions that waited.
     ContendedShare,
+    /// How often locks are acquired for one operation.
+    Acquisitions,
     /// The part of its threads' time in which one lock was held, without their waits for it.
     HeldShare,
 }
@@ -23,7 +26,17 @@ impl Kind {
         match self {
             Self::Scaling => "scaling",
             Self::ContendedShare => "contended share",
+            Self::Acquisitions => "acquisitions per operation",
             Self::HeldShare => "held share",
+        }
+    }
+
+    /// Whether it is shown to be worse by runs beside other programs, too. Those of base and candidate are interleaved, so that both
+    /// have the same load.
+    pub fn is_judged_under_load(self) -> bool {
+        match self {
+            Self::Acquisitions => true,
+            Self::Scaling | Self::ContendedShare | Self::HeldShare => false,
         }
     }
 }
@@ -110,6 +123,7 @@ impl Ratio {
         let what = match self.kind {
             Kind::Scaling => "finished no round with a figure above 0",
             Kind::ContendedShare => "took no lock",
+            Kind::Acquisitions => "took no lock, or counted no operations",
             Kind::HeldShare => "did not take this lock",
         };
         Some(format!("{who} {what}"))
@@ -217,6 +231,7 @@ mod tests {
     #[test]
     fn what_one_side_lacks_is_not_judged_and_said() {
         for (base, candidate, why) in [
+            // A lock that is new is not among these: its share in the base is 0.
             (&[][..], &[0.5][..], "the base did not take this lock"),
             (&[0.5], &[], "the candidate did not take this lock"),
             (&[], &[], "base and candidate did not take this lock"),
@@ -225,5 +240,13 @@ mod tests {
             assert_eq!((judged.verdict, judged.missing().as_deref()), (Verdict::CannotTell, Some(why)));
         }
         assert_eq!(share(&[0.5], &[0.5]).missing(), None);
+    }
+
+    #[test]
+    fn a_new_lock_is_worse_above_the_least_share() {
+        for (held, verdict) in [(0.5, Verdict::Worse), (0.02, Verdict::Worse), (0.009, Verdict::Pass)] {
+            let judged = share(&[0.0; 5], &around(held, 0.0001));
+            assert_eq!((judged.verdict, judged.missing()), (verdict, None), "{judged:?}");
+        }
     }
 }

@@ -804,3 +804,67 @@ fn why_a_holder_was_slow_is_told() {
     assert!((lost - preempted).abs() < 0.1, "{lost}, and the program says {preempted}");
     assert!(lost > 0.25, "{lost} of the time on a core that three threads share");
 }
+
+/// The time for which the kernel kept threads of this name off their cores while they could run, and while they could not, in ns; of a
+/// trace of `sched_switch`.
+fn off_core(trace: &str, name: &str) -> [f64; 2] {
+    let (mut off, mut left) = ([0.0; 2], None);
+    for line in trace.lines() {
+        let Some((head, event)) = line.split_once(": sched_switch: ") else { continue };
+        let seconds = head.rsplit(' ').next().and_then(|time| time.parse::<f64>().ok()).expect("a time");
+        if event.contains(&format!("prev_comm={name} ")) {
+            left = Some((seconds, usize::from(!event.contains("prev_state=R"))));
+        } else if let Some((from, state)) = left.take() {
+            off[state] += (seconds - from) * 1e9;
+        }
+    }
+    off
+}
+
+/// What contend learns from restartable sequences and counters of switches, beside the events of the kernel's scheduler.
+#[test]
+fn preempted_time_is_what_the_scheduler_says() {
+    const TRACED: &str = r#"
+        mkdir t && mount -t tracefs none t && cd t/instances && mkdir "$NAME" && cd "$NAME" && echo mono >trace_clock &&
+            echo "prev_comm == \"$NAME\" || next_comm == \"$NAME\"" >events/sched/sched_switch/filter &&
+            echo 1 >events/sched/sched_switch/enable || exit 77
+        "$@"; code=$?
+        echo 0 >events/sched/sched_switch/enable; cat trace >"$TRACE"; cd ..; rmdir "$NAME"
+        exit $code"#;
+    let name = format!("held-{}", std::process::id());
+    let program = Source::program("holders.c").compile();
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let [file, trace] = ["holders.contend", "trace"].map(|name| directory.path().join(name));
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", TRACED, "sh"]).arg(contend(&[]).get_program());
+    command.args(["profile", "-q", "-o"]).arg(&file).arg("--").arg(program).arg(&name);
+    command.current_dir(directory.path()).env("TRACE", &trace).env("NAME", &name);
+    let outcome = run(command, HANG);
+    if outcome.status.and_then(|status| status.code()) == Some(77) || outcome.stderr.starts_with("unshare: ")
+    {
+        return eprintln!(
+            "skipped: no events of the scheduler without root's rights and tracefs: {}",
+            outcome.stderr
+        );
+    }
+    assert!(outcome.succeeded(), "{outcome}");
+    let report = json(&["report", "--json", file.to_str().expect("a plain path")]);
+    let held = &row(&report, "preempted_lock")["exclusive"]["while_held"];
+    if held.is_null() {
+        return eprintln!(
+            "skipped: this kernel or C library does not tell threads that they left their cores"
+        );
+    }
+    let ns = |part: &str| held[part].as_f64().expect("a time");
+    let trace = std::fs::read_to_string(&trace).expect("the trace");
+    let total = ns("running_ns") + ns("preempted_ns") + ns("sleeping_ns") + ns("waiting_ns");
+    let [preempted, slept] = off_core(&trace, &name);
+    for (of_kernel, part) in [(preempted, "preempted_ns"), (slept, "sleeping_ns")] {
+        let ours = ns(part);
+        assert!(
+            (of_kernel - ours).abs() < 0.1 * total,
+            "{part} {ours}, and the kernel says {of_kernel}, of {total}"
+        );
+    }
+    assert!(preempted > 0.25 * total, "{preempted} of {total} on a core that three threads share");
+}

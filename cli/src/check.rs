@@ -29,7 +29,10 @@ use verify::check::{CheckedLock, Options, page, verification};
 /// tries that fail on a free lock, anything left in a lock that no thread uses, and failed checks. Not explored are wake-ups for
 /// no reason.
 #[derive(Debug, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(
+    override_usage = "contend check [OPTIONS] LOCK\n       contend check [OPTIONS] --all\n       contend check [OPTIONS] --list",
+    after_help = AFTER_HELP
+)]
 pub(crate) struct Args {
     /// The lock, as `contend locks` lists it, or what is no lock there: rt-mutex, ww-mutex, condvar, semaphore, barrier,
     /// once, wait-table, upgradable

@@ -12,6 +12,7 @@ mod calibrate;
 #[cfg(feature = "full")]
 mod check;
 mod compare;
+mod completions;
 mod demo;
 mod describe;
 mod diff;
@@ -94,7 +95,7 @@ enum Subcommands {
     Locks(locks::Args),
     Machines(machines::Args),
     Calibrate(calibrate::Args),
-    Completions(manual::CompletionsArgs),
+    Completions(completions::Args),
     Man(manual::ManArgs),
     #[command(hide = true)]
     Describe(describe::Args),
@@ -157,7 +158,7 @@ pub fn main() -> ExitCode {
         Subcommands::Locks(args) => locks::run(&args),
         Subcommands::Machines(args) => machines::run(args),
         Subcommands::Calibrate(args) => calibrate::run(args),
-        Subcommands::Completions(args) => manual::completions::<Command>(&args),
+        Subcommands::Completions(args) => completions::run::<Command>(&args),
         Subcommands::Man(args) => manual::man::<Command>(&args),
         Subcommands::Describe(args) => describe::run::<Command>(&args),
         Subcommands::DemoProgram(args) => demo::program::run(&args),

@@ -1,6 +1,7 @@
 //! `contend litmus`: small programs, and what each memory model says about them.
 
 use crate::output::{print_json, tell};
+use crate::progress::Way;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -98,8 +99,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let screen = Screen::stdout();
     let mut summary = Summary::default();
     let mut all = Vec::new();
+    let way = Way::new(files.len(), "tests", Duration::ZERO);
+    let lines = way.lines();
     for batch in files.chunks(Job::BATCH) {
-        for (file, result) in batch.iter().zip(job.judge_all(batch)) {
+        for (file, result) in batch.iter().zip(job.judge_all(batch, || way.done())) {
             summary.add(&result);
             match (result, args.json) {
                 (Ok(outcome), _) if args.quiet && !outcome.is_failed() => {}
@@ -110,6 +113,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
+    drop(lines);
     if args.json {
         print_json(&all)?;
     } else if files.len() > 1 || args.quiet || args.expect.is_some() {

@@ -1,23 +1,9 @@
-//! `contend completions` and `contend man`: what a package of the command installs beside it.
+//! `contend man`: the manual pages.
 
-use crate::output::print;
 use anyhow::Context as _;
 use clap::CommandFactory;
-use clap::builder::PossibleValuesParser;
-use clap_complete::Shell;
-use launch::GLIBC;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Print the completions of a shell.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  contend completions bash > /etc/bash_completion.d/contend
-  contend completions zsh > ~/.zfunc/_contend")]
-pub(crate) struct CompletionsArgs {
-    /// The shell
-    shell: Shell,
-}
 
 /// Write the manual pages, one for each command.
 #[derive(Debug, clap::Args)]
@@ -28,14 +14,6 @@ pub(crate) struct ManArgs {
     /// The folder to write them into; made if it is not there
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-}
-
-/// Runs `contend completions`.
-pub(crate) fn completions<C: CommandFactory>(args: &CompletionsArgs) -> anyhow::Result<ExitCode> {
-    let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut completed(&C::command()), "contend", &mut script);
-    print(&String::from_utf8_lossy(&script))?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs `contend man`.
@@ -97,58 +75,9 @@ fn with_examples(page: &str) -> String {
     kept
 }
 
-/// A command as completions show it: without hidden commands, and with the names that an argument takes as its values.
-fn completed(command: &clap::Command) -> clap::Command {
-    // A simulated program has no glibc.
-    let glibc = (command.get_name() != "simulate").then_some(GLIBC);
-    let locks = || locks::catalogue::LOCKS.iter().map(|lock| lock.name);
-    let names = |id: &str| -> Option<Vec<&'static str>> {
-        match id {
-            "lock" | "locks" => Some(locks().chain(glibc).collect()),
-            "machine" | "profiled_on" => Some(topology::carried::names().collect()),
-            #[cfg(feature = "full")]
-            "workload" => Some(workloads::WORKLOADS.iter().map(|workload| workload.name).collect()),
-            _ => None,
-        }
-    };
-    let argument = |argument: &clap::Arg| match names(argument.get_id().as_str()) {
-        Some(names) if argument.get_possible_values().is_empty() => {
-            argument.clone().value_parser(PossibleValuesParser::new(names))
-        }
-        _ => argument.clone(),
-    };
-    let mut shown = clap::Command::new(command.get_name().to_owned())
-        .args(command.get_arguments().map(argument))
-        .groups(command.get_groups().cloned())
-        .subcommands(command.get_subcommands().filter(|below| !below.is_hide_set()).map(completed));
-    if let Some(about) = command.get_about() {
-        shown = shown.about(about.clone());
-    }
-    if let Some(version) = command.get_version() {
-        shown = shown.version(version.to_owned());
-    }
-    shown
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn completions_know_names_and_no_hidden_commands() {
-        let mut script = Vec::new();
-        clap_complete::generate(
-            Shell::Bash,
-            &mut completed(&crate::Command::command()),
-            "contend",
-            &mut script,
-        );
-        let script = String::from_utf8(script).unwrap();
-        for word in ["rw-queued", "opteron-8x6", "mempop", "--higher-is-better"] {
-            assert!(script.contains(word), "{word}");
-        }
-        assert!(!script.contains("demo-program") && !script.contains("pair-program"));
-    }
 
     #[test]
     fn examples_of_a_page_keep_their_lines() {

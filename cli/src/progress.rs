@@ -30,24 +30,9 @@ impl Progress for Bars {
     fn start(&self, work: Work, steps: usize) -> Box<dyn Steps> {
         match work {
             Work::Simulations => Box::new(Runs::new(steps, "simulations", Duration::ZERO)),
-            Work::Quantities => Box::new(Bar(bar(steps, "measurements"))),
+            Work::Quantities => Box::new(Runs::new(steps, "measurements", Duration::ZERO)),
             Work::Runs { later } => Box::new(Runs::new(steps, "runs", later)),
         }
-    }
-}
-
-/// A bar that is cleared at the end.
-struct Bar(ProgressBar);
-
-impl Steps for Bar {
-    fn done(&self) {
-        self.0.inc(1);
-    }
-}
-
-impl Drop for Bar {
-    fn drop(&mut self) {
-        self.0.finish_and_clear();
     }
 }
 
@@ -66,10 +51,14 @@ impl Lines {
         if std::io::stderr().is_terminal() {
             return Self { ends: None, says: None };
         }
+        Self::said(Self::EVERY, move || tell(&how_far()))
+    }
+
+    fn said(every: Duration, say: impl Fn() + Send + 'static) -> Self {
         let (ends, ended) = mpsc::channel();
         let say = move || {
-            while ended.recv_timeout(Self::EVERY) == Err(RecvTimeoutError::Timeout) {
-                tell(&how_far());
+            while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                say();
             }
         };
         // Without the thread the work is done all the same.
@@ -85,38 +74,52 @@ impl Drop for Lines {
     }
 }
 
-/// How far a benchmark or a simulation is and how long it will take: a bar on a terminal, else a line now and then.
+/// How far a measurement or a simulation is and how long it will take: a bar on a terminal, which is cleared at the end, else a line now
+/// and then.
 struct Runs {
-    bar: Bar,
+    bar: ProgressBar,
     way: Arc<Way>,
     _lines: Lines,
 }
 
 /// What of the steps is behind and what is left.
-struct Way {
+pub(crate) struct Way {
     steps: usize,
     done: AtomicUsize,
+    called: &'static str,
     started: Instant,
     later: Duration,
 }
 
 impl Runs {
     fn new(steps: usize, called: &'static str, later: Duration) -> Self {
-        let way = Arc::new(Way { steps, done: AtomicUsize::new(0), started: Instant::now(), later });
-        let of_lines = Arc::clone(&way);
-        let how_far = move || {
-            let done = of_lines.done.load(Ordering::Relaxed);
-            format!("{done} of {} {called}, {}", of_lines.steps.max(done), of_lines.left())
-        };
-        Self {
-            bar: Bar(bar(steps, &format!("{called}, {{elapsed}}, {{wide_msg}}"))),
-            way,
-            _lines: Lines::new(how_far),
-        }
+        let way = Way::new(steps, called, later);
+        Self { bar: bar(steps, &format!("{called}, {{elapsed}}, {{wide_msg}}")), _lines: way.lines(), way }
     }
 }
 
 impl Way {
+    /// Of so many steps, which are called so. What comes after them takes `later`.
+    pub(crate) fn new(steps: usize, called: &'static str, later: Duration) -> Arc<Self> {
+        Arc::new(Self { steps, done: AtomicUsize::new(0), called, started: Instant::now(), later })
+    }
+
+    /// A step is over.
+    pub(crate) fn done(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lines that tell how far it is.
+    pub(crate) fn lines(self: &Arc<Self>) -> Lines {
+        let way = Arc::clone(self);
+        Lines::new(move || way.text())
+    }
+
+    fn text(&self) -> String {
+        let done = self.done.load(Ordering::Relaxed);
+        format!("{done} of {} {}, {}", self.steps.max(done), self.called, self.left())
+    }
+
     /// How long it will take, if what is left takes as long as what was done.
     fn left(&self) -> String {
         let done = self.done.load(Ordering::Relaxed);
@@ -131,13 +134,19 @@ impl Way {
 
 impl Steps for Runs {
     fn begin(&self, name: &str) {
-        self.bar.0.set_message(format!("{}: {name}", self.way.left()));
+        self.bar.set_message(format!("{}: {name}", self.way.left()));
     }
 
     fn done(&self) {
-        self.bar.done();
-        self.way.done.fetch_add(1, Ordering::Relaxed);
-        self.bar.0.set_message(self.way.left());
+        self.bar.inc(1);
+        self.way.done();
+        self.bar.set_message(self.way.left());
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }
 
@@ -145,5 +154,29 @@ impl Steps for Runs {
 pub(crate) fn warn(warnings: &[String]) {
     for warning in warnings {
         tell(&format!("warning: {warning}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_come_in_every_interval_until_the_end() {
+        let (said, hears) = mpsc::channel();
+        let way = Way::new(3, "measurements", Duration::ZERO);
+        let of_lines = Arc::clone(&way);
+        let lines = Lines::said(Duration::from_millis(1), move || {
+            let _ = said.send(of_lines.text());
+        });
+        assert_eq!(hears.recv().expect("a line"), "0 of 3 measurements, about to start");
+        for _ in 0..3 {
+            way.done();
+        }
+        let last = "3 of 3 measurements, about 0:00 min left";
+        hears.iter().find(|line| line == last).expect("a line of the end");
+        drop(lines);
+        // The one who says lines is gone: what is left of them ends.
+        assert!(hears.iter().all(|line| line == last));
     }
 }

@@ -18,7 +18,9 @@ use std::process::ExitCode;
 /// named under it. One number is fitted, c, what one more waiter costs on the paper's machine, to one published row;
 /// everything else follows from the model.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    override_usage = "contend reproduce [OPTIONS] FIGURE\n       contend reproduce [OPTIONS] --list\n       contend reproduce [OPTIONS] --native-plan\n       contend reproduce [OPTIONS] --against FILE",
+    after_help = "Examples:
   contend reproduce claims                        # what the model meets and misses, row by row
   contend reproduce fig8 --svg pictures           # the collapse, by how often the lock is used
   contend reproduce fig9 --variant formula --json # under formula (1) as printed
@@ -27,7 +29,8 @@ use std::process::ExitCode;
   contend reproduce by-source                     # of each source, how many claims are met
   contend reproduce --native-plan                 # what to run on a machine of 48 cores
   contend reproduce --against measured.csv        # what was measured there, judged
-  contend reproduce all --svg pictures --output tables")]
+  contend reproduce all --svg pictures --output tables"
+)]
 pub(crate) struct Args {
     /// What to reproduce
     #[arg(value_parser = figures(), required_unless_present_any = ["list", "native_plan", "against"])]

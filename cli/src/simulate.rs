@@ -28,7 +28,9 @@ use workloads::{Variation, Workload};
 /// gives, the row is marked as unstable. The same seeds give the same result on every computer. A lock that lets two
 /// threads in, or that no thread gets any more, stops the run with the last events of each core.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    override_usage = "contend simulate [OPTIONS] WORKLOAD\n       contend simulate [OPTIONS] --list",
+    after_help = "Examples:
   contend simulate mempop --machine opteron-8x6 --lock ticket,mcs --cores 1..48
   contend simulate cacheline --machine dl580 --lock ticket --cores 15,16 --memory-node 1
   contend simulate counter --lock mcs,futex --cores 8 --threads 32      # more threads than cores
@@ -36,7 +38,8 @@ use workloads::{Variation, Workload};
   contend simulate exim --lock ticket --per-acquisition 8     # eight sections for each acquisition
   contend simulate counter --lock futex --cores 8 --threads 32 --buckets default  # sleepers in a table
   contend simulate fig10 --sweep-back-off --cores 8,24,48     # the constant of ticket-proportional
-  contend simulate counter --lock ticket --cores 8 --trace collapse.json  # open in ui.perfetto.dev")]
+  contend simulate counter --lock ticket --cores 8 --trace collapse.json  # open in ui.perfetto.dev"
+)]
 pub(crate) struct Args {
     /// What the threads do; --list names them all
     #[arg(value_parser = workload, required_unless_present = "list")]

@@ -31,7 +31,9 @@ use std::time::Duration;
 /// CMD says where its number of threads goes: write {threads} there. Several programs come from a list. With --simulated N, random
 /// programs are simulated instead of measured; with --rescore, nothing is run at all.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    override_usage = "contend validate [OPTIONS] -- CMD…\n       contend validate [OPTIONS] --programs FILE\n       contend validate [OPTIONS] --simulated N\n       contend validate [OPTIONS] --rescore FILE",
+    after_help = "Examples:
   contend validate --metric 'events per second: +([0-9.]+)' -- sysbench threads --threads={threads} run
   contend validate --two --lock mcs,futex -- ./mine --threads {threads}
   contend validate --programs tests/real-programs.toml -o docs/predictions.md
@@ -46,7 +48,8 @@ A list is TOML with a table for each program:
   lower_is_better = false       # the metric is a time
   per_thread = false            # every thread has work of its own; else all share one work
   set_up = \"mkdir -p /tmp/m\"     # shell commands before the first run and after the last
-  clear_up = \"rm -r /tmp/m\"")]
+  clear_up = \"rm -r /tmp/m\""
+)]
 pub(crate) struct Args {
     /// A list of programs, instead of CMD
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "metric", "per_thread"])]

@@ -168,8 +168,29 @@ const legends = all(".legend, .bars");
 outcome.clipped = legends.filter((legend) => legend.scrollWidth > legend.clientWidth || legend.getBoundingClientRect().right > innerWidth).length;
 outcome.keys = legends.map((legend) => [...legend.children].filter((key) => !key.hidden).length);
 outcome.bold = all(".plot .legend b").map((name) => name.textContent);
-outcome.broken = all("wbr").filter((wbr) => !wbr.previousSibling?.textContent.endsWith("::")).length;
 outcome.breaks = all("wbr").length;
+
+/** The words of a text at whose letters a line ends: those that a browser has broken, and no `<wbr>`. */
+function brokenIn(text) {
+  const range = document.createRange();
+  range.selectNodeContents(text);
+  if (range.getClientRects().length < 2) return [];
+  const line = (at) => {
+    range.setStart(text, at);
+    range.setEnd(text, at + 1);
+    return range.getClientRects()[0]?.bottom;
+  };
+  const words = [...text.data.matchAll(/\w+/g)];
+  return words.filter(({ 0: word, index }) => line(index) !== line(index + word.length - 1)).map(([word]) => word);
+}
+const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+outcome.broken = all("wbr").filter((wbr) => !/(::|\/)$/.test(wbr.previousSibling?.textContent)).map(() => "<wbr>");
+while (texts.nextNode()) {
+  if (!texts.currentNode.parentElement.closest("script, svg")) outcome.broken.push(...brokenIn(texts.currentNode));
+}
+// Tables that are cut at the edge of the screen, but for those of which all columns or all values are asked for.
+const tables = all(".scroll:not(.rows *, details *)").filter((frame) => frame.querySelector("table"));
+outcome.cut = tables.filter((frame) => frame.scrollWidth > frame.clientWidth).length;
 
 const unnamed = (control) => !control.labels?.length && !control.ariaLabel && control.textContent === "" && !control.hidden;
 outcome.unnamed = all("input, select, button").filter(unnamed).length;

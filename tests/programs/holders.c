@@ -1,5 +1,6 @@
 // Four locks, each held for long for another reason: by a thread that sleeps, one that shares its core with others, one that
-// waits for another lock, and one that runs. The sleep is a system call that no library interposes.
+// waits for another lock, and one that runs. The sleep is a system call that no library interposes. An argument is the name of the thread
+// that shares its core, by which a tracer finds it.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -13,6 +14,7 @@ static pthread_mutex_t sleeping_lock = PTHREAD_MUTEX_INITIALIZER, preempted_lock
 static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER, inner_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t running_lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile int ended;
+static const char *holders_name;
 
 static double now_ns(clockid_t clock) {
     struct timespec t;
@@ -81,13 +83,16 @@ static double hold(pthread_mutex_t *lock, int times, long us) {
 
 static void *preempted(void *core) {
     static double ran_share;
+    if (holders_name)
+        pthread_setname_np(pthread_self(), holders_name);
     pin(*(int *)core);
     ran_share = hold(&preempted_lock, 10, 40000);
     ended = 1;
     return &ran_share;
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    holders_name = count > 1 ? arguments[1] : NULL;
     int core = first_core();
     double ran = hold(&running_lock, 50, 1000);
     for (int i = 0; i < 50; ++i) {

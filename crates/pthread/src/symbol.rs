@@ -30,18 +30,49 @@ pub fn visit<'a>(symbol: &'a [u8], each: &mut dyn FnMut(Part<'a>)) -> bool {
     if let Some(rest) = symbol.strip_prefix(b"_Z") {
         return Reader { rest, depth: 0, each }.name().is_some();
     }
-    let symbol = without_suffix(symbol);
+    let symbol = without_version(symbol);
     if let Some(rest) = symbol.strip_prefix(b"_R") {
-        return rust_symbol::visit(rest, &mut |name| each(Part::Name(name))).is_some();
+        // Here a dot begins what a compiler appends.
+        return rust_symbol::visit(before(rest, b"."), &mut |name| each(Part::Name(name))).is_some();
     }
-    each(Part::Name(symbol));
+    each(Part::Name(without_suffixes(symbol)));
     true
 }
 
-/// The name without a version (`@@GLIBC_2.4`) and what compilers append to copies and parts (`.constprop.0`, `.cold`).
-fn without_suffix(symbol: &[u8]) -> &[u8] {
-    let end = symbol.iter().skip(1).position(|byte| matches!(byte, b'@' | b'.'));
+/// The name without a version (`@@GLIBC_2.4`).
+fn without_version(symbol: &[u8]) -> &[u8] {
+    let end = symbol.iter().skip(1).position(|&byte| byte == b'@');
     end.map_or(symbol, |end| &symbol[..=end])
+}
+
+/// What compilers append to the names of copies and parts of functions, with a number behind it.
+const NUMBERED_SUFFIXES: [&[u8]; 10] = [
+    b"constprop", b"isra", b"part", b"cold", b"llvm", b"lto_priv", b"clone", b"simdclone", b"_omp_fn",
+    b"__uniq",
+];
+
+/// And without a number.
+const SUFFIXES: [&[u8]; 4] = [b"cold", b"isra", b"localalias", b"omp_outlined"];
+
+/// The name without all suffixes of compilers: `f` of `f.part.0.isra.1`. Names of Go have dots themselves (`main.(*T).Lock`), and numbers
+/// behind them (`main.f.func1.2`), so a number alone, as in C's `lock.3`, is a suffix only of a name without another dot.
+fn without_suffixes(mut symbol: &[u8]) -> &[u8] {
+    while let Some((name, last)) = at_last_dot(symbol) {
+        let is_number = !last.is_empty() && last.iter().all(u8::is_ascii_digit);
+        symbol = match at_last_dot(name) {
+            Some((name, kind)) if is_number && NUMBERED_SUFFIXES.contains(&kind) => name,
+            None if is_number => name,
+            _ if SUFFIXES.contains(&last) => name,
+            _ => break,
+        };
+    }
+    symbol
+}
+
+/// What comes before and behind the last dot; `None` where nothing comes before it.
+fn at_last_dot(symbol: &[u8]) -> Option<(&[u8], &[u8])> {
+    let dot = symbol.iter().rposition(|&byte| byte == b'.').filter(|&dot| dot > 0)?;
+    Some((&symbol[..dot], &symbol[dot + 1..]))
 }
 
 /// Whether a symbol is a mangled name of C++ or Rust.
@@ -530,6 +561,18 @@ pub(crate) mod tests {
                 "serving::main::{closure}",
             ),
             ("copy.constprop.0", "copy"),
+            ("copy.part.0.isra.1", "copy"),
+            ("copy.cold", "copy"),
+            ("copy.llvm.123", "copy"),
+            ("lock.3", "lock"),
+            ("lock.3.lto_priv.0", "lock"),
+            ("main._omp_fn.0", "main"),
+            (".omp_outlined.", ".omp_outlined."),
+            ("runtime.futexsleep", "runtime.futexsleep"),
+            ("runtime.futexsleep.abi0", "runtime.futexsleep.abi0"),
+            ("main.(*T).Lock", "main.(*T).Lock"),
+            ("main.main.func1.2", "main.main.func1.2"),
+            ("sync.(*Pool).part", "sync.(*Pool).part"),
             ("pthread_create@@GLIBC_2.34", "pthread_create"),
             ("_Z3fooi", "foo"),
             ("_Z3fooIiEvT_", "foo"),

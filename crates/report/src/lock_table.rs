@@ -1106,7 +1106,7 @@ mod tests {
     fn a_page_has_the_kernels_locks_with_all_their_stacks() {
         let page = page(&with_kernel(), None).html();
         for part in [
-            "<h1>Locks of ./server --threads 8</h1>",
+            "<h1>Locks of ./<wbr>server --threads 8</h1>",
             "Warning: the file was full",
             "Locks of the kernel</h2>",
             "ext4_evict_inode [ext4]",

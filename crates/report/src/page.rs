@@ -63,7 +63,7 @@ impl Page {
     /// A page with a title and nothing below it.
     pub fn new(title: &str) -> Self {
         Self {
-            title: html(title),
+            title: title.to_owned(),
             body: String::new(),
             made_by: None,
             parts: 0,
@@ -75,7 +75,7 @@ impl Page {
     /// Says at the end which command made it.
     #[must_use]
     pub fn made_by(self, command: &str) -> Self {
-        Self { made_by: Some(html(command)), ..self }
+        Self { made_by: Some(name(command)), ..self }
     }
 
     /// Starts a section.
@@ -245,7 +245,8 @@ impl Page {
         format!(
             include_str!("page/page.html"),
             policy = policy,
-            title = title,
+            title = html(title),
+            heading = name(title),
             style = STYLE,
             body = body,
             footer = footer,
@@ -268,9 +269,9 @@ fn scrolled(table: &str) -> String {
     format!("<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"Table\">{table}</div>")
 }
 
-/// A name as HTML, which browsers break behind `::`.
+/// A name or a path as HTML, which browsers break behind `::` and `/`.
 pub(crate) fn name(name: &str) -> String {
-    html(name).replace("::", "::<wbr>")
+    html(name).replace("::", "::<wbr>").replace('/', "/<wbr>")
 }
 
 /// How a policy names a text that it allows.

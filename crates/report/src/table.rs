@@ -24,6 +24,9 @@ const LEAST_NAME_WIDTH: usize = 8;
 /// Names are broken into lines of this width for columns that tell more than others.
 const BROKEN_NAME_WIDTH: usize = 24;
 
+/// Columns of a table that a phone shows beside one another.
+const PHONE_COLUMNS: usize = 5;
+
 /// Blanks between columns: one of padding, one that stands for a line.
 const GAP: usize = 2;
 
@@ -571,9 +574,11 @@ impl Table {
         Self { columns: self.columns.clone(), rows: self.rows.iter().take(rows).cloned().collect() }
     }
 
-    /// A `<table>` of HTML.
+    /// A `<table>` of HTML. On a phone each row of one that is too wide for it is a block with a line for each cell, which begins with the
+    /// header of its column.
     pub(crate) fn html(&self) -> String {
-        let mut page = String::from("<table><thead><tr>");
+        let is_wide = self.columns.len() > PHONE_COLUMNS;
+        let mut page = format!("<table{}><thead><tr>", if is_wide { " class=\"blocks\"" } else { "" });
         let class = |column: &Column| if column.kind == CellKind::Text { "" } else { " class=\"n\"" };
         for column in &self.columns {
             let _ = write!(page, "<th scope=\"col\"{}>{}</th>", class(column), html(column.header));
@@ -582,7 +587,11 @@ impl Table {
         for row in &self.rows {
             page.push_str("<tr>");
             for (column, cell) in self.columns.iter().zip(row) {
-                let _ = write!(page, "<td{}>{}</td>", class(column), name(&column.shows(cell)));
+                let _ = write!(page, "<td{}", class(column));
+                if is_wide {
+                    let _ = write!(page, " data-header=\"{}\"", html(column.header));
+                }
+                let _ = write!(page, ">{}</td>", name(&column.shows(cell)));
             }
             page.push_str("</tr>\n");
         }

@@ -23,8 +23,8 @@ function fill(element, attributes, children) {
 const make = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
 const draw = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 
-/** A name, which may be broken behind `::`, and in no word. */
-const broken = (text) => text.split("::").flatMap((part, place) => (place === 0 ? [part] : ["::", make("wbr"), part]));
+/** A name, which may be broken behind `::` and `/`, and in no word. */
+const broken = (text) => text.split(/(::|\/)/).flatMap((part, place) => (place % 2 === 1 ? [part, make("wbr")] : [part]));
 
 /** What is wider than the page is scrolled, by keys too. */
 const scroll = (table) => make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Table" }, table);
@@ -284,13 +284,13 @@ function picture({ cores, throughput, unit, curves }, looks, axis, label) {
   return draw("svg", { class: "picture", role: "img", "aria-label": label, viewBox: "0 0 480 340" }, ...parts);
 }
 
-/** Rows of a name and figures; of words where `words` names the column. */
+/** Rows of a name and figures; of words where `words` names the column. On a phone each row of a wide table is a block. */
 function table(columns, rows, words) {
   const kind = (index) => (index === 0 || columns[index] === words ? "" : "n");
   const head = columns.map((text, index) => make("th", { scope: "col", class: kind(index) }, text));
   const body = rows.map(([name, ...cells]) => make("tr", {}, make("th", { scope: "row" }, ...broken(name)),
-    ...cells.map((text, index) => make("td", { class: kind(index + 1) }, text))));
-  return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
+    ...cells.map((text, index) => make("td", { class: kind(index + 1), "data-header": columns[index + 1] }, text))));
+  return make("table", columns.length > 5 ? { class: "blocks" } : {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...body));
 }
 
 const MARKS = "A ring marks the peak of a curve, a cross the first point where it has collapsed.";

@@ -29,11 +29,20 @@ impl Job {
     /// Files that are judged side by side before any of them is printed.
     pub const BATCH: usize = 64;
 
-    /// Judges files side by side; one at a time where they are run, since the processor is what is tested then.
-    pub fn judge_all<'a>(&self, files: &'a [std::path::PathBuf]) -> Vec<anyhow::Result<TestOutcome<'a>>> {
+    /// Judges files side by side; one at a time where they are run, since the processor is what is tested then. Calls `done` after each.
+    pub fn judge_all<'a>(
+        &self,
+        files: &'a [std::path::PathBuf],
+        done: impl Fn() + Sync,
+    ) -> Vec<anyhow::Result<TestOutcome<'a>>> {
+        let judge = |file: &'a std::path::PathBuf| {
+            let outcome = self.judge(file);
+            done();
+            outcome
+        };
         match self.iterations {
-            Some(_) => files.iter().map(|file| self.judge(file)).collect(),
-            None => files.par_iter().map(|file| self.judge(file)).collect(),
+            Some(_) => files.iter().map(judge).collect(),
+            None => files.par_iter().map(judge).collect(),
         }
     }
 

@@ -26,6 +26,7 @@
 
 mod callers;
 mod cost;
+mod futex_waits;
 mod locks;
 mod long_holds;
 mod off_core;
@@ -240,6 +241,7 @@ pub struct Recorder<H> {
     stacks: Stacks,
     sites: Sites,
     longest: Longest,
+    futex_calls: futex_waits::Found,
 }
 
 /// Counts of read locks given up by other threads; locks share them modulo this many.
@@ -264,6 +266,7 @@ impl<H: Host> Recorder<H> {
             stacks: Stacks::new(),
             sites: Sites::new(),
             longest: Longest::new(),
+            futex_calls: futex_waits::Found::new(),
         }
     }
 

@@ -95,7 +95,7 @@ impl Reader {
                 Some(_) => {}
                 // Its thread was ended in the middle of it.
                 None if self.unwritten.get_or_insert_with(Instant::now).elapsed() > SLOWEST => {
-                    self.skipped += 1
+                    self.skipped += 1;
                 }
                 None => break,
             }

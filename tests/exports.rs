@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// Every name that a program may bind for the kinds of object that are interposed: POSIX's, those that objects linked before
-/// glibc 2.34 bind, and C11's. The recorder's, for locks of other kinds; and those by which a process gives up its rights, since it
+/// glibc 2.34 bind, and C11's. The recorder's, for locks of other kinds; `syscall`, by which such locks sleep; and those by which a process gives up its rights, since it
 /// leaves the profile then.
 const NAMES: &[&str] = &[
     "__pthread_mutex_destroy", "__pthread_mutex_init", "__pthread_mutex_lock", "__pthread_mutex_trylock",
@@ -24,7 +24,8 @@ const NAMES: &[&str] = &[
     "pthread_rwlock_timedrdlock", "pthread_rwlock_timedwrlock", "pthread_rwlock_tryrdlock",
     "pthread_rwlock_trywrlock", "pthread_rwlock_unlock", "pthread_rwlock_wrlock", "pthread_spin_destroy",
     "pthread_spin_init", "pthread_spin_lock", "pthread_spin_trylock", "pthread_spin_unlock",
-    "pthread_timedjoin_np", "seteuid", "setresuid", "setreuid", "setuid", "thrd_create", "thrd_join",
+    "pthread_timedjoin_np", "seteuid", "setresuid", "setreuid", "setuid", "syscall", "thrd_create",
+    "thrd_join",
 ];
 
 /// The library as the command hands it to programs.

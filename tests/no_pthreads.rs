@@ -1,6 +1,6 @@
 //! `contend profile` of programs with locks that are no pthread's: their waits in futexes.
 //!
-//! Where the kernel shows no system calls, as in most containers, those that need them say so and pass.
+//! Where the kernel shows no system calls, as in most containers, the test of a static program says so and passes.
 
 mod common;
 
@@ -8,6 +8,8 @@ use common::{CONTEND, HANG, Source, contend, json, run};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 #[test]
 fn a_static_program_is_recorded_by_its_waits_from_its_start() {
@@ -49,11 +51,7 @@ fn a_rust_programs_own_locks_stand_beside_those_of_the_c_library() {
     assert!(compiled.succeeded(), "{compiled}");
     let [program, profile] = [&program, &profile].map(|path| path.to_str().expect("a plain path"));
     let outcome = run(contend(&["profile", "-o", profile, "--", program]), HANG);
-    assert!(outcome.succeeded(), "{outcome}");
-    if outcome.stderr.contains("and not recorded") {
-        println!("skipped: {}", outcome.stderr);
-        return;
-    }
+    assert!(outcome.succeeded() && outcome.stderr.contains("by its calls of `syscall`"), "{outcome}");
     let report = json(&["report", profile, "--json"]);
     let rows = report["rows"].as_array().expect("rows");
     let counted = |name: &str| -> [f64; 2] {
@@ -72,8 +70,12 @@ fn a_rust_programs_own_locks_stand_beside_those_of_the_c_library() {
         ("C_MUTEX", "exclusive", "C_MUTEX"),
     ] {
         let ([count, ns], [told_count, told_ns]) = (waits(name, mode), counted(told));
-        let near = |seen: f64, told: f64| seen > 0.7 * told && seen < 1.3 * told;
-        assert!(near(count, told_count) && near(ns, told_ns), "{name}: {count}, {ns} ns\n{outcome}");
+        // The program does not count what was short, and on a busy machine there are few waits.
+        let near = |seen: f64, told: f64, few: f64| (seen - told).abs() < (0.3 * told).max(few);
+        assert!(
+            near(count, told_count, 5.0) && near(ns, told_ns, 1e7),
+            "{name}: {count}, {ns} ns\n{outcome}"
+        );
     }
     let row = |name: &str| rows.iter().find(|row| row["name"].to_string().contains(name)).expect("its row");
     assert_eq!(row("C_MUTEX")["exclusive"]["acquisitions"], 60, "recorded once, from inside");
@@ -81,6 +83,71 @@ fn a_rust_programs_own_locks_stand_beside_those_of_the_c_library() {
     assert_eq!((&report["header"]["attached"], &report["header"]["processes"]), (&Value::Null, &1.into()));
     let refused = run(contend(&["predict", profile]), HANG);
     assert!(refused.stdout.contains("No forecast"), "{refused}");
+}
+
+/// The program is not the one that the command starts, and no Rust program is.
+#[test]
+fn locks_of_a_programs_child_have_rows() {
+    let directory = tempfile::tempdir().expect("a place for the profile");
+    let profile = directory.path().join("p.contend");
+    let profile = profile.to_str().expect("a plain path");
+    let own = std::env::current_exe().expect("this program");
+    let arguments = ["-c", "\"$0\" --exact waits_at_a_mutex_of_parking_lot --ignored; true"];
+    let mut command = contend(&["profile", "-o", profile, "--", "sh"]);
+    command.args(arguments).arg(own);
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    let report = json(&["report", profile, "--json"]);
+    let rows = report["rows"].as_array().expect("rows");
+    let parked: Vec<_> = rows.iter().filter(|row| row["name"].to_string().contains("PARKED")).collect();
+    let [row] = parked[..] else {
+        panic!("one row of one lock, at which each thread has a futex: {rows:#?}")
+    };
+    let usage = &row["exclusive"];
+    let waited_ns = usage["wait"]["total_ns"].as_f64().expect("known");
+    assert!((1..=4).contains(&usage["contended"].as_u64().expect("known")) && waited_ns > 0.0, "{row:#}");
+    assert_eq!((&row["kind"], &usage["acquisitions"]), (&"mutex".into(), &Value::Null), "{row:#}");
+}
+
+static PARKED: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
+
+#[test]
+#[ignore = "the program that another test records"]
+fn waits_at_a_mutex_of_parking_lot() {
+    let held = PARKED.lock();
+    let begun = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                begun.fetch_add(1, Ordering::Relaxed);
+                drop(PARKED.lock());
+            });
+        }
+        while begun.load(Ordering::Relaxed) < 4 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_millis(100)); // they sleep by then
+        drop(held);
+    });
+}
+
+#[test]
+fn system_calls_by_the_c_librarys_function_stay_what_they_are() {
+    let program = Source { options: &["-pthread"], ..Source::program("system_calls.c") }.compile();
+    let plain = run(Command::new(&program), HANG);
+    assert!(plain.succeeded(), "{plain}");
+    let directory = tempfile::tempdir().expect("a place for the profile");
+    let profile = directory.path().join("p.contend");
+    let profile = profile.to_str().expect("a plain path");
+    let program = program.to_str().expect("a plain path");
+    let outcome = run(contend(&["profile", "-o", profile, "--", program]), HANG);
+    assert!(outcome.succeeded() && outcome.stdout == plain.stdout, "{outcome}");
+    let rows = json(&["report", profile, "--json"])["rows"].take();
+    let rows = rows.as_array().expect("rows");
+    let row = rows.iter().find(|row| row["name"] == "waited_for").unwrap_or_else(|| panic!("{rows:#?}"));
+    assert_eq!(row["kind"], "futex", "{row:#}");
+    // One that timed out, one in a signal handler and one in a child that shares the memory; EAGAIN is no sleep but a call that waits.
+    assert_eq!(row["exclusive"]["condition_waits"], 4, "{row:#}");
 }
 
 #[test]

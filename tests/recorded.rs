@@ -158,6 +158,9 @@ fn they_have_rows_as_pthread_locks_have() {
     assert_eq!(queue["condition_timeouts"], 1);
     assert_eq!((taken("PAGES"), row(&report, "PAGES")["kind"].as_str()), ([0, 1500], Some("rwlock")));
 
+    // They sleep at futexes, by a function whose calls are recorded as well.
+    let rows_of = |name: &str| rows.iter().filter(|row| row["name"].to_string().contains(name)).count();
+    assert_eq!(["HELD", "QUEUE", "CHANGED"].map(rows_of), [1, 1, 0], "no wait is counted twice: {report:#}");
     let held = &row(&report, "HELD")["exclusive"];
     let figures =
         ["acquisitions", "contended", "try_failures", "timeouts"].map(|of| held[of].as_u64().unwrap());

@@ -4,12 +4,15 @@
 //! who held the lock meanwhile. An acquisition that does not sleep is seen by no other process, so that neither acquisitions nor
 //! critical sections are counted.
 
+mod called;
 mod effort;
 mod futex;
 mod futex_waits;
 mod modules;
 mod objects;
 mod unwinding;
+
+pub(crate) use called::record_called;
 
 use crate::program::MUTEX_PROFILE;
 use crate::record::{create, run_values};
@@ -31,7 +34,6 @@ use std::io::Read as _;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The buffers are read so often at least, and so often it is looked at who holds the locks that threads wait for.
@@ -122,7 +124,8 @@ impl Attach<'_> {
         recording.begun();
         let (started, noise) = (Instant::now(), Watch::start());
         let mut tasks = Tasks::from_now_on(self.pid);
-        let mut counted = Counted::begin(seen, &recording, Kept::All, since)?;
+        let mut counted = Counted::begin(seen, &recording, since)?;
+        counted.take_sleeping();
         begun(&counted.begun());
         let end = self.follow(&mut watch, &mut counted, &mut tasks, &recording);
         let (elapsed, now) = (started.elapsed(), now_ns());
@@ -176,49 +179,6 @@ impl Attach<'_> {
     }
 }
 
-/// Waits in futexes of a program that is recorded from inside, too: those that the recorder does not see.
-#[derive(Debug)]
-pub(crate) struct Beside(FutexWatch);
-
-impl Beside {
-    /// Begins to watch the process.
-    ///
-    /// # Errors
-    ///
-    /// The kernel does not show its calls, or the process has ended.
-    pub(crate) fn watch(pid: u32) -> Result<Self, Missing> {
-        FutexWatch::attach(pid).map(Self)
-    }
-
-    /// Counts the waits in a section of their own until the process ends. Gives what the user may not expect.
-    ///
-    /// # Errors
-    ///
-    /// The profile has no space for the section.
-    pub(crate) fn record(
-        self,
-        pid: u32,
-        recording: &Recording,
-        has_ended: &AtomicBool,
-    ) -> std::io::Result<Vec<String>> {
-        let Self(mut watch) = self;
-        let mut counted = Counted::begin(Seen::of(pid), recording, Kept::UnseenInside, Since::default())?;
-        let mut was_replaced = false;
-        while watch.sleep(PAUSE) && !has_ended.load(Ordering::Relaxed) && !was_replaced {
-            watch.drain(|event| counted.take(event));
-            counted.settle();
-            was_replaced = watch.was_replaced();
-        }
-        let mut remarks = counted.finish(watch, now_ns()).remarks;
-        if was_replaced {
-            remarks.push(format!(
-                "process {pid} has begun another program by exec, of which waits for locks that are no pthread's are not recorded"
-            ));
-        }
-        Ok(remarks)
-    }
-}
-
 /// Fails if the kernel would not show the futex calls of a program that this process starts: it is asked for this process's own.
 ///
 /// # Errors
@@ -255,16 +215,6 @@ fn living(pid: u32) -> PathBuf {
     let of_threads = threads(pid).unwrap_or_default().into_iter();
     let mut of_threads = of_threads.map(|tid| process.join(format!("task/{tid}")));
     of_threads.find(has_memory).unwrap_or(process)
-}
-
-/// Which waits are counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
-    /// All of them.
-    All,
-    /// Those that a recorder in the program does not see: for what is neither a lock, a condition variable nor a thread of the
-    /// C library.
-    UnseenInside,
 }
 
 /// From when on a program is recorded.
@@ -331,7 +281,6 @@ fn with_lives(mut tasks: Vec<TaskValues>, pid: u32, mut lives: Lives) -> Vec<Tas
 /// What was counted so far.
 struct Counted<'r> {
     pid: u32,
-    kept: Kept,
     since: Since,
     waits: FutexWaits,
     section: AttachedSection<'r>,
@@ -345,8 +294,8 @@ struct Counted<'r> {
 }
 
 impl<'r> Counted<'r> {
-    /// Begins, with what the threads wait for now.
-    fn begin(seen: Seen, recording: &'r Recording, kept: Kept, since: Since) -> std::io::Result<Self> {
+    /// Begins with nothing.
+    fn begin(seen: Seen, recording: &'r Recording, since: Since) -> std::io::Result<Self> {
         let Seen { pid, modules, memory } = seen;
         let mut arguments = Vec::new();
         // A process says itself where in its memory they are, and how long.
@@ -358,7 +307,6 @@ impl<'r> Counted<'r> {
             AttachedImage { pid, arguments: &arguments, executable: executable.as_os_str().as_bytes() };
         let mut counted = Self {
             pid,
-            kept,
             since,
             waits: FutexWaits::default(),
             section: AttachedSection::begin(recording, &image)?,
@@ -369,12 +317,16 @@ impl<'r> Counted<'r> {
             objects: HashMap::new(),
         };
         counted.note_mappings();
-        for tid in threads(pid).unwrap_or_default() {
-            if let Some(call) = asleep(pid, tid, &counted.memory) {
-                counted.take(FutexEvent { time_ns: now_ns(), tid, what: FutexCall::Enter(call) });
+        Ok(counted)
+    }
+
+    /// Takes what the threads wait for now.
+    fn take_sleeping(&mut self) {
+        for tid in threads(self.pid).unwrap_or_default() {
+            if let Some(call) = asleep(self.pid, tid, &self.memory) {
+                self.take(FutexEvent { time_ns: now_ns(), tid, what: FutexCall::Enter(call) });
             }
         }
-        Ok(counted)
     }
 
     /// What is watched, and what will not be seen.
@@ -421,9 +373,6 @@ impl<'r> Counted<'r> {
         let life = self.lives.entry(wait.tid).or_insert(wait.begun_ns..wait.ended_ns);
         *life = life.start.min(wait.begun_ns)..life.end.max(wait.ended_ns);
         let (object, addresses) = self.object(&wait.call);
-        if self.kept == Kept::UnseenInside && object.is_seen_inside(self.modules.function(&addresses)) {
-            return;
-        }
         match object {
             Object::Thread => self.section.count_join(wait.tid, wait.duration_ns()),
             Object::Memory { kind, address, shared, .. } => {
@@ -445,7 +394,11 @@ impl<'r> Counted<'r> {
 
     /// What a call waits for, and the return addresses of its stack.
     fn object(&mut self, call: &Enter) -> (Object, Vec<u64>) {
-        let addresses = call.stack.as_ref().map(|stack| self.modules.unwind(stack)).unwrap_or_default();
+        let addresses = match (&call.called, &call.stack) {
+            (Some(called), _) => self.modules.known(&called.callers),
+            (None, Some(stack)) => self.modules.unwind(stack),
+            (None, None) => Vec::new(),
+        };
         self.note_mappings();
         let known = self.objects.get(&call.word).filter(|_| !self.memory.is_there(call.word));
         let object = known.copied().unwrap_or_else(|| {
@@ -519,9 +472,16 @@ impl<'r> Counted<'r> {
         for wait in rest.into_iter().chain(over).chain(pending).filter(before) {
             self.count(&FutexWait { ended_ns: wait.ended_ns.min(now), ..wait });
         }
+        let lives = std::mem::take(&mut self.lives);
+        Finished { remarks: self.finish_counted(lost), lives }
+    }
+
+    /// Counts the waits that are over, and ends the section; `lost` events are missing. Returns what the user may not expect.
+    fn finish_counted(mut self, lost: u64) -> Vec<String> {
+        let (over, _) = std::mem::take(&mut self.waits).finish();
+        over.iter().for_each(|wait| self.count(wait));
         self.section.finish(lost);
         let of_process = |remark| format!("process {}: {remark}", self.pid);
-        let remarks = self.modules.remarks.into_iter().map(of_process).collect();
-        Finished { remarks, lives: self.lives }
+        self.modules.remarks.into_iter().map(of_process).collect()
     }
 }

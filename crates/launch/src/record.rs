@@ -1,7 +1,7 @@
 //! A program run to its end with its locks recorded.
 
 use super::always_on::{AlwaysOn, Keeper, Prepared};
-use super::attach::{Beside, CAPABILITIES};
+use super::attach::record_called;
 use super::kernel::KernelLocks;
 use super::operations::{Passed, pass_through};
 use super::program::{MUTEX_PROFILE, OF_OPENMP, Program};
@@ -11,7 +11,6 @@ use super::tasks::Tasks;
 use super::unreached::Lookout;
 use super::{Launch, Library};
 use anyhow::Context as _;
-use kernel_locks::Missing;
 use profile::format::RunValues;
 use profile::session::{Overwrite, Recording};
 use pthread::environment;
@@ -91,7 +90,7 @@ impl Record<'_> {
         if self.timeline {
             recording.keep_longest_waits();
         }
-        // The recorder sees pthread locks alone, and Rust's are none. To look takes time, which is not the program's.
+        // Rust's locks are no pthread's. To look takes time, which is not the program's.
         let is_rust = Program::find(name).is_ok_and(|program| program.is_rust());
         let (mut command, keeper) = match self.prepare(program, &recording) {
             Ok(prepared) => prepared,
@@ -115,15 +114,10 @@ impl Record<'_> {
         };
         recording.begun();
         let keeper = keeper.map(|prepared| Keeper::new(&recording, prepared));
-        let beside = is_rust.then(|| Beside::watch(program.id()));
         let lookout = Lookout::over(program.id(), self.always_on.map_or(1, |_| AlwaysOn::LESS_OFTEN));
         let tasks = Tasks::of(program.id());
-        let (beside, unwatched) = match beside.transpose() {
-            Ok(beside) => (beside, None),
-            Err(missing) => (None, Some(missing)),
-        };
-        let Followed { counted, status, ended, tasks, remarks: of_run, kernel, beside } =
-            self.follow(&mut program, &recording, (tasks, keeper), kernel, beside)?;
+        let Followed { counted, status, ended, tasks, remarks: of_run, kernel, called } =
+            self.follow(&mut program, &recording, (tasks, keeper), kernel, is_rust)?;
         let elapsed = ended.duration_since(started);
         signals::reset(libc::SIGPIPE); // from now on the command writes for itself
         let unreached = lookout.and_then(Lookout::finish);
@@ -149,12 +143,11 @@ impl Record<'_> {
         }
         remarks.extend(of_run);
         remarks.extend(self.said_of_recording(&recording, (reached, status.signal()), counted));
-        let watched = matches!(beside, Some(Ok(_)));
-        remarks.extend(said_of_rust(name, beside, unwatched));
+        remarks.extend(said_of_called(name, is_rust, called));
         if let Some(unreached) = unreached {
             remarks.push(format!("not reached, and so not recorded: {unreached}"));
         }
-        let used = reached || watched || matches!(kernel, Some(Ok(())));
+        let used = reached || matches!(kernel, Some(Ok(())));
         let complete = recording.growth_error().is_none();
         Ok(Recorded { recording, status, used, complete, remarks })
     }
@@ -221,14 +214,14 @@ impl Record<'_> {
     }
 
     /// Waits for the program, looking at its threads now and then, and counts operations in its output; meanwhile the waits for
-    /// the kernel's locks are recorded.
+    /// the kernel's locks are recorded, and those in futexes that the program hands on.
     fn follow(
         &self,
         program: &mut Supervised,
         recording: &Recording,
         (mut tasks, mut keeper): (Tasks, Option<Keeper<'_>>),
         kernel: Option<KernelLocks>,
-        beside: Option<Beside>,
+        is_rust: bool,
     ) -> anyhow::Result<Followed> {
         let (output, errors) = program.streams();
         let pid = program.id();
@@ -237,7 +230,8 @@ impl Record<'_> {
             let has_ended = &has_ended;
             let kernel =
                 kernel.map(|kernel| scope.spawn(move || kernel.record(recording, self.command, has_ended)));
-            let beside = beside.map(|beside| scope.spawn(move || beside.record(pid, recording, has_ended)));
+            let expected = is_rust.then_some(pid);
+            let called = scope.spawn(move || record_called(recording, expected, has_ended));
             let (ended, watched) = mpsc::channel::<()>();
             let watcher = scope.spawn(move || {
                 loop {
@@ -267,7 +261,7 @@ impl Record<'_> {
             has_ended.store(true, Ordering::Relaxed);
             drop(ended);
             let kernel = kernel.map(|kernel| kernel.join().expect("counting does not panic"));
-            let beside = beside.map(|beside| beside.join().expect("counting does not panic"));
+            let called = called.join().expect("counting does not panic");
             let (tasks, mut remarks) = watcher.join().expect("looking does not panic");
             let mut counted = None;
             for (stream, reader) in readers.into_iter().flatten() {
@@ -276,7 +270,7 @@ impl Record<'_> {
                 // As where a run's output is read as a whole: the last match counts, and the errors come last.
                 counted = passed.operations.map(|operations| operations.round() as u64).or(counted);
             }
-            Ok(Followed { counted, status: status?, ended: ended_at, tasks, remarks, kernel, beside })
+            Ok(Followed { counted, status: status?, ended: ended_at, tasks, remarks, kernel, called })
         })
     }
 }
@@ -326,41 +320,29 @@ struct Followed {
     remarks: Vec<String>,
     /// Whether the kernel's locks were recorded, if they were to be.
     kernel: Option<io::Result<()>>,
-    /// What is to be said of the waits in futexes that were watched beside the recorder, if they were.
-    beside: Option<io::Result<Vec<String>>>,
+    /// What is to be said of the waits in futexes that the program has handed on.
+    called: io::Result<Vec<String>>,
 }
 
-/// How much is known of the locks of a Rust program, and what would tell more.
-fn said_of_rust(
-    name: &OsStr,
-    beside: Option<io::Result<Vec<String>>>,
-    unwatched: Option<Missing>,
-) -> Vec<String> {
+/// How much is known of locks that are no pthread's, and what would tell more of those of a Rust program.
+fn said_of_called(name: &OsStr, is_rust: bool, called: io::Result<Vec<String>>) -> Vec<String> {
     let name = name.display();
-    let more = "put `contend_recorded::sync` in the place of `std::sync`, and `contend_recorded::Recorded` around those of parking_lot";
-    let lacks = format!("{name} is a Rust program, whose own locks are no pthread's");
-    match (beside, unwatched) {
-        (None, None) => Vec::new(),
-        (Some(Ok(mut remarks)), _) => {
-            remarks.push(format!(
-                "{lacks}: of them waits alone are recorded; to have critical sections, {more}"
-            ));
-            remarks
+    let (known, mut remarks) = match called {
+        Ok(remarks) => ("waits alone are recorded, by its calls of `syscall`".to_owned(), remarks),
+        Err(error) if is_rust => (format!("nothing is recorded to the end: {error}"), Vec::new()),
+        Err(error) => {
+            return vec![format!(
+                "waits for locks that are no pthread's are not recorded to the end: {error}"
+            )];
         }
-        (Some(Err(error)), _) => vec![format!("{lacks} and not recorded: {error}")],
-        (None, Some(missing)) => {
-            let why = match &missing {
-                Missing::Process(_) => "it ended before its waits could be watched".to_owned(),
-                missing if missing.wants_rights() => {
-                    format!(
-                        "to have the waits for them, run as root, or give the command {CAPABILITIES}: {missing}"
-                    )
-                }
-                missing => missing.to_string(),
-            };
-            vec![format!("{lacks} and not recorded: {why}. To have critical sections, too, {more}")]
-        }
+    };
+    if is_rust {
+        remarks.push(format!(
+            "{name} is a Rust program, whose own locks are no pthread's: of them {known}; to have critical sections, put \
+             `contend_recorded::sync` in the place of `std::sync`, and `contend_recorded::Recorded` around those of parking_lot"
+        ));
     }
+    remarks
 }
 
 /// What the user may not expect of a stream of the program's that went through the launcher.

@@ -10,6 +10,7 @@
 //! | `handles`   | `dlsym` and `dlopen`: lock functions that are not got by name; `dlclose`             |
 //! | `mutex`, `rwlock`, `spin`, `cond`, `c11` | a kind of object each: what lies where in its bytes, what its functions answer |
 //! | `cancellation` | what makes a wait a point of cancellation                                         |
+//! | `futexes`   | the C library's `syscall`: waits of locks that are no pthread's                      |
 //! | `tag`       | whose an object is                                                                   |
 //! | `choice`    | what the configuration says of each kind of object                                   |
 //! | `algorithm` | the locks of the catalogue behind function pointers, and what emulation adds to them |
@@ -38,6 +39,7 @@ mod cond;
 mod config;
 mod exports;
 mod files;
+mod futexes;
 mod generation;
 mod handles;
 mod load;

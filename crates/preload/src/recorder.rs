@@ -35,10 +35,12 @@ use pthread::environment;
 use pthread::object::ObjectKind;
 
 pub(crate) use profile::format::Refusal;
+pub(crate) use profile::futex_calls::FutexWait;
 pub(crate) use profile::record::{Call, Mode, Outcome, PerThread, Trace};
 use system::Linux;
 
 use crate::files::{read_file, read_link};
+use crate::futexes;
 use crate::signals_blocked::with_signals_blocked;
 
 static RECORDER: Recorder<Linux> = Recorder::new(Linux);
@@ -171,6 +173,18 @@ pub(crate) unsafe fn free_page(page: *mut u8) {
     unsafe { RECORDER.host().free(page, PAGE as usize) };
 }
 
+/// A wait in a futex is over that the program asked for by `syscall`.
+#[cold]
+pub(crate) fn futex_waited(wait: &FutexWait) {
+    RECORDER.futex_waited(wait);
+}
+
+/// Where this library's own code lies. Empty before recording has started.
+pub(crate) fn own_code() -> core::ops::Range<usize> {
+    let (start, end) = maps::own_range();
+    start..end
+}
+
 /// The calling thread is about to end.
 #[cold]
 pub(crate) fn thread_ends(t: &PerThread) {
@@ -230,6 +244,8 @@ pub(crate) fn start() {
     let costs = RECORDER.measure();
     if system::variable(environment::ONLY_COUNT).is_some() {
         RECORDER.only_count();
+    } else {
+        futexes::watch(true);
     }
     if let Some(process) = RECORDER.process() {
         set_costs(process, costs);

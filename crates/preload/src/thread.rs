@@ -22,6 +22,10 @@ pub(crate) struct Thread {
     identity: Cell<u32>,
     /// The read locks that the thread holds.
     pub(crate) reads: Reads,
+    /// It has woken others at a futex by `syscall` since it last waited at one by it.
+    pub(crate) woke: Cell<bool>,
+    /// It waits for a lock of the program's own that is recorded by itself, so that what it sleeps at is not recorded again.
+    pub(crate) is_in_told_wait: Cell<bool>,
     /// It forks, and decides alone meanwhile.
     pub(crate) forking: Cell<bool>,
     /// What it let through before it began to fork.

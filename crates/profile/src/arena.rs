@@ -126,6 +126,17 @@ impl Arena {
         known.then(|| self.base().wrapping_add(offset as usize))
     }
 
+    /// The same of what another process may have made; makes sure that the file has it.
+    pub(crate) fn at_of_others(&self, host: &impl Grow, position: u64, length: usize) -> Option<*mut u8> {
+        let start = position.checked_mul(UNIT).filter(|&start| start >= PAGE)?;
+        let end = start.checked_add(length as u64).filter(|&end| end <= self.limit())?;
+        if end > self.reach.load(Relaxed) {
+            host.grow(start / PAGE * PAGE, end.next_multiple_of(PAGE)).ok()?;
+        }
+        // SAFETY: inside the mapping, whose length is the limit.
+        Some(unsafe { self.base().add(start as usize) })
+    }
+
     /// Runs `body` while [`Arena::at`] finds whatever lies in memory.
     ///
     /// No other thread uses the arena meanwhile.

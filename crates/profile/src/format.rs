@@ -149,6 +149,8 @@ words! {
         longest_waits,
         /// Bytes of [`Wait`] records.
         wait_bytes,
+        /// Position of the [`FutexCalls`](crate::futex_calls::FutexCalls), by which waits in futexes reach the launcher; 0 if there are none.
+        futex_calls,
     }
 }
 
@@ -231,7 +233,7 @@ words! {
         marks_waits,
         /// 1: the section was written from outside of a program that ran already. It has waits in futexes alone.
         attached,
-        /// Of an attached program: events that found no space in the kernel's buffers.
+        /// Of an attached program: events that found no space in buffers.
         lost_events,
         /// Of an attached program: waits whose callers could not be told.
         without_callers,

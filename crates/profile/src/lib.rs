@@ -12,6 +12,7 @@
 pub mod arena;
 pub mod clock;
 pub mod format;
+pub mod futex_calls;
 pub mod histogram;
 pub mod hooks;
 #[cfg(feature = "read")]

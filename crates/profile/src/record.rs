@@ -26,6 +26,7 @@
 
 mod callers;
 mod cost;
+mod futex_waits;
 mod locks;
 mod long_holds;
 mod off_core;
@@ -243,6 +244,7 @@ pub struct Recorder<H> {
     sites: Sites,
     walked: WalkedStacks,
     longest: Longest,
+    futex_calls: futex_waits::Found,
 }
 
 /// Counts of read locks given up by other threads; locks share them modulo this many.
@@ -268,6 +270,7 @@ impl<H: Host> Recorder<H> {
             sites: Sites::new(),
             walked: WalkedStacks::new(),
             longest: Longest::new(),
+            futex_calls: futex_waits::Found::new(),
         }
     }
 

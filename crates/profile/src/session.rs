@@ -20,7 +20,8 @@ use rustix::time::ClockId;
 
 use crate::arena::{Arena, Block, Grow, Need, write_header};
 use crate::clock::{clock_ns, ticks};
-use crate::format::{Header, MAGIC, PAGE, Process, Run, RunValues, Task, TaskValues, Type, head};
+use crate::format::{Header, MAGIC, PAGE, Process, Run, RunValues, Task, TaskValues, Type, UNIT, head};
+use crate::futex_calls::FutexCalls;
 use crate::read::{Error, Profile};
 use crate::record::LONGEST_WAITS;
 
@@ -222,6 +223,18 @@ impl Recording {
                 .store(&TaskValues { head: head(Type::Task, Task::LENGTH), ..*task });
         }
         Ok(())
+    }
+
+    /// The waits in futexes that programs hand on, once there is one. The one value that the launcher has of it frees its slots.
+    pub fn futex_calls(&self) -> Option<&FutexCalls> {
+        let position = self.arena.header()?.futex_calls.load(Relaxed);
+        let start = position.checked_mul(UNIT).filter(|&start| start > PAGE)?;
+        let end = start.checked_add(FutexCalls::LENGTH as u64).filter(|&end| end <= self.arena.limit())?;
+        if self.file.metadata().ok()?.len() < end {
+            return None; // no process of ours has written this
+        }
+        // SAFETY: inside the mapping, where the file exists; aligned as positions are, and all words are atomic.
+        Some(unsafe { &*self.arena.base().add(start as usize).cast() })
     }
 
     /// Whether a program has begun to record: false means that the library was not loaded, or could not start.

@@ -323,9 +323,9 @@ fn cost(h: &TableHeader) -> String {
 const WAITS_ALONE: &str = "Only waits that slept in the kernel (futex) are seen: no acquisitions without contention, no spinning before \
      the sleep, no locks that never sleep, no critical sections.\n";
 
-/// The same where it stands beside a recorder.
-const WAITS_ALONE_BESIDE: &str = "Of locks that are no pthread's (those of Rust, semaphores) only waits that slept in the kernel (futex) \
-     are known: their other cells are empty.\n";
+/// The same of what stands beside what a recorder has seen.
+const WAITS_ALONE_BESIDE: &str = "Of locks that are no pthread's (Rust's, C++'s std::atomic::wait) only waits that slept in the kernel \
+     are seen, by the program's calls of `syscall`: their other cells are empty.\n";
 
 fn without_callers(watched: &Attached) -> String {
     match watched.without_callers {

@@ -75,6 +75,17 @@ pub(crate) struct Enter {
     pub(crate) value: u32,
     /// Where the call came from; none if the kernel did not tell.
     pub(crate) stack: Option<UserStack>,
+    /// What the program itself tells of it, where that does.
+    pub(crate) called: Option<Called>,
+}
+
+/// What a program tells of its call of the C library's `syscall`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Called {
+    /// The addresses on its stack that calls return to, innermost first.
+    pub(crate) callers: Box<[u64]>,
+    /// What lay before the futex where `parking_lot` has the address of the lock; 0 if that is not known.
+    pub(crate) parked_on: u64,
 }
 
 /// The registers and the top of the stack of a thread.
@@ -134,6 +145,7 @@ impl Layout {
                 operation: self.operation.read(sample.raw)? as u32,
                 value: self.value.read(sample.raw)? as u32,
                 stack: user_stack(sample.rest),
+                called: None,
             })
         } else if kind == self.exit {
             FutexCall::Exit { result: self.result.read(sample.raw)?.cast_signed() }
@@ -400,7 +412,8 @@ mod tests {
             bytes: 0xaa_u64.to_le_bytes().into(), // the kernel could read only half of it
         };
         let told = |stack| {
-            let what = FutexCall::Enter(Enter { word: 0x4040, operation: PRIVATE, value: 2, stack });
+            let what =
+                FutexCall::Enter(Enter { word: 0x4040, operation: PRIVATE, value: 2, stack, called: None });
             Some(FutexEvent { time_ns: 5, tid: 8, what })
         };
         assert_eq!(event(&layout, &enter, &rest), told(Some(expected)));

@@ -152,7 +152,7 @@ mod tests {
     const LOCK: u64 = 0x1000;
 
     fn enter(time_ns: u64, tid: u32, word: u64, value: u32) -> FutexEvent {
-        let call = Enter { word, operation: 128, value, stack: None };
+        let call = Enter { word, operation: 128, value, stack: None, called: None };
         FutexEvent { time_ns, tid, what: FutexCall::Enter(call) }
     }
 

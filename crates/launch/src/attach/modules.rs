@@ -12,7 +12,7 @@ use framehop::{
 use object::{
     Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, ReadRef, SymbolKind,
 };
-use profile::read::{files, printable};
+use profile::read::{Mapping, Mappings, files, printable};
 use pthread::wrapper::is_wrapper;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -140,12 +140,24 @@ impl Modules {
     /// The return addresses of a stack, from the innermost.
     pub(super) fn unwind(&mut self, stack: &UserStack) -> Vec<u64> {
         let addresses = self.try_unwind(stack);
+        if self.is_looked_at_for(&addresses) { self.try_unwind(stack) } else { addresses }
+    }
+
+    /// These return addresses, whose files have been looked at.
+    pub(super) fn known(&mut self, addresses: &[u64]) -> Vec<u64> {
+        self.is_looked_at_for(addresses);
+        addresses.to_vec()
+    }
+
+    /// Looks at the mappings if one of these addresses is in none that is known: a library may have been loaded meanwhile. False if that
+    /// was not needed, or has been done just now.
+    fn is_looked_at_for(&mut self, addresses: &[u64]) -> bool {
         let is_known = addresses.iter().all(|&address| self.mapped_at(address).is_some());
-        if is_known || self.looked.elapsed() < REFRESH_INTERVAL {
-            return addresses;
+        let looks = !is_known && self.looked.elapsed() >= REFRESH_INTERVAL;
+        if looks {
+            self.look();
         }
-        self.look(); // a library may have been loaded meanwhile
-        self.try_unwind(stack)
+        looks
     }
 
     fn try_unwind(&mut self, stack: &UserStack) -> Vec<u64> {
@@ -246,6 +258,35 @@ impl Modules {
         for start in gone.into_keys() {
             self.unwinder.remove_module(start);
         }
+    }
+
+    /// Whether nothing of the process could be read: it has ended.
+    pub(super) fn are_unknown(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Looks at what its recorder has noted of the mappings that these addresses are in, where the process has ended.
+    pub(super) fn look_at_recorded(&mut self, recorded: &Mappings, addresses: impl IntoIterator<Item = u64>) {
+        let effort = Effort::begin(self.limits.time);
+        for address in addresses {
+            let Some(mapping) = recorded.at(address) else { continue };
+            let start = recorded.start_of(&mapping.path, address).and_then(|start| recorded.at(start));
+            for mapping in start.into_iter().chain([mapping]) {
+                let code = if mapping.executable { 'x' } else { '-' };
+                let Mapping { start, end, offset, inode, path, .. } = mapping;
+                let line =
+                    format!("{start:x}-{end:x} r-{code}p {offset:08x} 00:00 {inode} {path}\n").into_bytes();
+                if self.lines.windows(line.len()).any(|known| known == line) {
+                    continue;
+                }
+                if let Some(parsed) = MapsLine::parse(&line).filter(|line| line.executable) {
+                    let mapped = self.map(&parsed, &effort);
+                    self.mapped.insert(parsed.start, mapped);
+                }
+                self.lines.extend(line);
+            }
+        }
+        self.limits.time = effort.left();
     }
 
     fn map(&mut self, line: &MapsLine<'_>, effort: &Effort) -> Mapped {
@@ -391,7 +432,11 @@ fn is_c_library(path: &Path) -> bool {
 fn open(pid: u32, line: &MapsLine<'_>) -> Option<File> {
     let mapped = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", line.start, line.end));
     let root = living(pid).join("root");
-    files::open(&mapped).or_else(|| files::open_below(&root, Path::new(line.path)))
+    let path = Path::new(line.path);
+    // Of a process that has ended, the path is the launcher's.
+    files::open(&mapped)
+        .or_else(|| files::open_below(&root, path))
+        .or_else(|| if root.exists() { None } else { files::open(path) })
 }
 
 /// A file that is read part by part, up to a limit: headers of files, which may be sparse ones, ask for any size.
@@ -461,7 +506,7 @@ pub(super) fn asleep(pid: u32, tid: u32, memory: &Memory) -> Option<Enter> {
     let &[word, operation, value, _, _, _, pointer, instruction] = numbers.as_slice() else { return None };
     let bytes = memory.bytes(pointer, STACK_BYTES as usize).into();
     let stack = UserStack { instruction, pointer, frame: 0, link: 0, bytes };
-    Some(Enter { word, operation: operation as u32, value: value as u32, stack: Some(stack) })
+    Some(Enter { word, operation: operation as u32, value: value as u32, stack: Some(stack), called: None })
 }
 
 #[cfg(test)]

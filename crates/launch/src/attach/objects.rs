@@ -116,6 +116,14 @@ impl Function {
         found.map(|&(_, function)| function)
     }
 
+    /// Whether it is the C library's, of its own objects.
+    fn is_of_c_library(self) -> bool {
+        matches!(
+            self,
+            Self::Mutex | Self::Rwlock { .. } | Self::Condition { .. } | Self::Semaphore | Self::Join
+        )
+    }
+
     /// The same function in a file that defines the symbol [`SINCE_2_41`].
     pub(super) fn since_2_41(self) -> Self {
         match self {
@@ -141,23 +149,6 @@ pub(super) enum Object {
         /// Whether it is laid out as glibc's, which say who holds them.
         of_glibc: bool,
     },
-}
-
-impl Object {
-    /// Whether a recorder in the program sees the wait, which was made in `function` if that is known: one for a lock, a condition
-    /// variable or a thread of the C library. Semaphores are not recorded.
-    pub(super) fn is_seen_inside(&self, function: Option<Function>) -> bool {
-        match function {
-            Some(Function::Mutex | Function::Rwlock { .. } | Function::Condition { .. } | Function::Join) => {
-                true
-            }
-            // What lies there tells a mutex or a thread.
-            None | Some(Function::Syscall) => {
-                matches!(self, Self::Thread | Self::Memory { kind: LockKind::Object(_), .. })
-            }
-            Some(_) => false,
-        }
-    }
 }
 
 /// The memory of a process and its threads, read only.
@@ -272,7 +263,12 @@ impl Memory {
             }
             function => function,
         });
-        match function.or_else(|| self.guess(call, by_c_library)) {
+        // The C library's own functions do not call its `syscall`, so that what lies there is not its object, whatever it looks like.
+        let function = match &call.called {
+            Some(_) => function.filter(|function| !function.is_of_c_library()),
+            None => function.or_else(|| self.guess(call, by_c_library)),
+        };
+        match function {
             Some(Function::Join) => Object::Thread,
             Some(Function::Mutex) => {
                 let kind = LockKind::Object(ObjectKind::Mutex);
@@ -289,7 +285,7 @@ impl Memory {
                 shared: false,
                 of_glibc: false,
             },
-            Some(Function::Parked { kind, shared }) => match self.parked_on(call.word, kind) {
+            Some(Function::Parked { kind, shared }) => match self.parked_on(call, kind) {
                 Some(address) => Object::Memory { kind, address, shared, of_glibc: false },
                 None => here(LockKind::Futex),
             },
@@ -321,12 +317,18 @@ impl Memory {
     }
 
     /// The object that a thread of parking_lot waits for at its futex. It stays there until the thread waits again.
-    fn parked_on(&self, futex: u64, kind: LockKind) -> Option<u64> {
-        let bytes = self.bytes(futex.checked_sub(PARKED_ON)?, size_of::<u64>());
-        let key = u64::from_le_bytes(bytes.try_into().ok()?);
+    fn parked_on(&self, call: &Enter, kind: LockKind) -> Option<u64> {
+        let told = call.called.as_ref().map(|called| called.parked_on).filter(|&told| told != 0);
+        let key = match told {
+            Some(told) => told,
+            None => {
+                let bytes = self.bytes(call.word.checked_sub(PARKED_ON)?, size_of::<u64>());
+                u64::from_le_bytes(bytes.try_into().ok()?)
+            }
+        };
         let of_bytes = kind == LockKind::Object(ObjectKind::Mutex); // one byte at any address
         let address = if of_bytes { key } else { key & !SECOND_QUEUE };
-        (!self.bytes(address, 1).is_empty()).then_some(address)
+        (told.is_some() || !self.bytes(address, 1).is_empty()).then_some(address)
     }
 
     /// Whether a call waits for the end of a thread, which may have ended by now. Then its identifier is gone from where it was: the
@@ -435,6 +437,7 @@ mod tests {
             operation,
             value,
             stack: None,
+            called: None,
         };
         let held = [2, 0, own, 1, 0, 0];
         let of_held = LockKind::Object(ObjectKind::Mutex);

@@ -35,10 +35,12 @@ extern "C" fn releasing(trace: &Trace, mode: Mode) {
 }
 
 extern "C" fn waits(trace: &Trace, of: &Use) -> u64 {
+    thread::current().is_in_told_wait.set(true);
     RECORDER.waits(thread::current().recording(), trace, of.kind, of.mode, of.address)
 }
 
 extern "C" fn waits_no_more() {
+    thread::current().is_in_told_wait.set(false);
     RECORDER.waits_no_more(thread::current().recording());
 }
 
@@ -52,11 +54,13 @@ extern "C" fn timed_out(trace: &Trace, of: &Use) {
 
 extern "C" fn condition_waits() -> u64 {
     let started = super::stamp();
+    thread::current().is_in_told_wait.set(true);
     RECORDER.cond_waits(thread::current().recording(), started);
     started
 }
 
 extern "C" fn condition_waited(trace: &Trace, of: &Use, started: u64, timed_out: bool) {
+    thread::current().is_in_told_wait.set(false);
     let outcome = if timed_out { Outcome::TimedOut } else { Outcome::Woken };
     RECORDER.cond_waited(thread::current().recording(), trace, of.address, started, None, outcome);
 }

@@ -12,7 +12,7 @@ use libc::uid_t;
 use machine::host::Errno;
 
 use super::{RECORDER, store, system};
-use crate::{generation, real};
+use crate::{futexes, generation, real};
 
 /// The user whose profile it is.
 static USER: AtomicU32 = AtomicU32::new(0);
@@ -58,6 +58,7 @@ fn leave() {
     if let Some(process) = RECORDER.process() {
         store(&process.gave_up_rights, 1);
     }
+    futexes::watch(false);
     RECORDER.process_ends();
     RECORDER.leave(|base, length| {
         system::forget_file();

@@ -152,7 +152,7 @@ fn of_what_is_left_out(profile: &Profile, header: &TableHeader) -> Vec<String> {
         header.attached.or(header.beside).map(|watched| watched.lost_events).filter(|&lost| lost > 0)
     {
         warnings.push(format!(
-            "{} no space in the kernel's buffers: as many waits or fewer are missing, for they came faster than they could be read",
+            "{} no space in the buffers: as many waits or fewer are missing, for they came faster than they could be read",
             counted(lost, "event found", "events found")
         ));
     }

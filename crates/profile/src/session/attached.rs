@@ -303,7 +303,7 @@ impl<'r> AttachedSection<'r> {
         Some(record)
     }
 
-    /// Ends the section. `lost_events` found no space in the kernel's buffers.
+    /// Ends the section. `lost_events` found no space in buffers.
     pub fn finish(self, lost_events: u64) {
         let now = clock_ns(ClockId::Monotonic);
         self.process.lost_events.store(lost_events, Relaxed);

@@ -1,0 +1,252 @@
+//! The waits in futexes that a recorded program hands on: those of its calls of `syscall`, by which locks that are no pthread's sleep.
+//!
+//! They take no rights, and are of all processes that record. What a wait was for is told as where a program is attached to, by
+//! files and memory of the process; where that has ended meanwhile, by what was read of it before, or by the mappings that its recorder
+//! has noted.
+
+use super::futex::{Called, Enter, FutexCall, FutexEvent};
+use super::{Counted, Seen, Since};
+use profile::futex_calls::{FutexCalls, FutexWait};
+use profile::read::Mappings;
+use profile::session::Recording;
+use std::collections::HashMap;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
+
+/// So often the ring is read at least.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The same while so many waits or more come in one of these.
+const SHORT_PAUSE: Duration = Duration::from_millis(1);
+const MANY: usize = 128;
+
+/// Waits that are kept while files are read.
+const KEPT: usize = 1 << 16;
+
+/// A thread that has a slot fills it within, or has been ended.
+const SLOWEST: Duration = Duration::from_secs(1);
+
+/// So often it is looked at which processes have ended.
+const LOOK: Duration = Duration::from_secs(1);
+/// Of one that has ended, no wait comes any more that has not come for so long: those of others may be before it.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Counts these waits, in a section for each image of a process, until the program has ended. Of the process `expected`, if one is,
+/// files are read as soon as it records, since it may live shortly. Returns what the user may not expect.
+///
+/// # Errors
+///
+/// The profile has no space for a section.
+pub(crate) fn record_called(
+    recording: &Recording,
+    expected: Option<u32>,
+    has_ended: &AtomicBool,
+) -> io::Result<Vec<String>> {
+    let (hand_on, waits) = sync_channel(KEPT);
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || read_ring(recording, &hand_on, has_ended));
+        let mut counting =
+            Counting { recording, expected: None, images: HashMap::new(), remarks: Vec::new() };
+        if let Some(pid) = expected {
+            counting.expect(pid, has_ended);
+        }
+        let counted = counting.count_all(&waits);
+        drop(waits);
+        let lost = reader.join().expect("reading does not panic");
+        counted.map(|()| counting.finish(lost))
+    })
+}
+
+/// Reads the ring until the program has ended. Returns how many waits were lost.
+fn read_ring(recording: &Recording, hand_on: &SyncSender<FutexWait>, has_ended: &AtomicBool) -> u64 {
+    let mut reader = Reader::default();
+    loop {
+        let is_last = has_ended.load(Ordering::Relaxed);
+        let calls = recording.futex_calls();
+        let read = calls.map_or(0, |calls| reader.drain(calls, |wait| hand_on.send(wait).is_ok()));
+        if is_last {
+            return calls.map_or(0, FutexCalls::lost) + reader.skipped;
+        }
+        std::thread::sleep(if read < MANY { PAUSE } else { SHORT_PAUSE });
+    }
+}
+
+/// How far the ring was read.
+#[derive(Debug, Default)]
+struct Reader {
+    /// The number of the next wait.
+    next: u64,
+    /// Since when that is not whole.
+    unwritten: Option<Instant>,
+    /// Waits that never were.
+    skipped: u64,
+}
+
+impl Reader {
+    /// Hands out what is there, to the end of the ring at most, until `take` says no. Returns how many waits that were.
+    fn drain(&mut self, calls: &FutexCalls, mut take: impl FnMut(FutexWait) -> bool) -> usize {
+        let end = calls.written().min(self.next.saturating_add(FutexCalls::SLOTS));
+        let first = self.next;
+        while self.next < end {
+            match calls.get(self.next) {
+                Some(wait) if !take(wait) => break,
+                Some(_) => {}
+                // Its thread was ended in the middle of it.
+                None if self.unwritten.get_or_insert_with(Instant::now).elapsed() > SLOWEST => {
+                    self.skipped += 1;
+                }
+                None => break,
+            }
+            self.next += 1;
+            self.unwritten = None;
+            calls.free(self.next);
+        }
+        (self.next - first) as usize
+    }
+}
+
+/// An image of a process.
+struct Image<'r> {
+    counted: Counted<'r>,
+    /// What its recorder has noted of its mappings, where it had ended before anything was read of it.
+    recorded: Option<Mappings>,
+    /// When its last wait came.
+    last: Instant,
+}
+
+/// The images whose waits are counted, by the sections of their recorders.
+struct Counting<'r> {
+    recording: &'r Recording,
+    /// A process of which nothing has been counted yet.
+    expected: Option<Seen>,
+    images: HashMap<u64, Image<'r>>,
+    remarks: Vec<String>,
+}
+
+impl Counting<'_> {
+    /// Reads the files of a process as soon as it records.
+    fn expect(&mut self, pid: u32, has_ended: &AtomicBool) {
+        while !self.recording.used() && !has_ended.load(Ordering::Relaxed) {
+            std::thread::sleep(SHORT_PAUSE);
+        }
+        self.expected = Some(Seen::of(pid));
+    }
+
+    /// Counts waits until no more come.
+    fn count_all(&mut self, waits: &Receiver<FutexWait>) -> io::Result<()> {
+        let mut looked = Instant::now();
+        loop {
+            match waits.recv_timeout(LOOK) {
+                Ok(wait) => self.count(&wait)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok(()),
+            }
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.look();
+            }
+        }
+    }
+
+    fn count(&mut self, wait: &FutexWait) -> io::Result<()> {
+        if !self.images.contains_key(&wait.section) {
+            let seen = self.expected.take_if(|seen| seen.pid == wait.pid);
+            let seen = seen.unwrap_or_else(|| Seen::of(wait.pid));
+            let counted = Counted::begin(seen, self.recording, Since::default())?;
+            let recorded = if counted.modules.are_unknown() { self.recorded(wait.section) } else { None };
+            self.images.insert(wait.section, Image { counted, recorded, last: Instant::now() });
+        }
+        let image = self.images.get_mut(&wait.section).expect("inserted where it was missing");
+        image.last = Instant::now();
+        if let Some(recorded) = &image.recorded {
+            let callers = wait.callers[..usize::from(wait.depth)].iter().copied();
+            let addresses = callers.chain([wait.word, wait.parked_on]);
+            image.counted.modules.look_at_recorded(recorded, addresses);
+        }
+        events(wait).into_iter().flatten().for_each(|event| image.counted.take(event));
+        Ok(())
+    }
+
+    fn recorded(&self, section: u64) -> Option<Mappings> {
+        let profile = self.recording.read().ok()?;
+        profile.sections().iter().find(|known| known.number == section).map(|known| known.mappings.clone())
+    }
+
+    /// Counts what is over, and frees what was read of processes that have ended.
+    fn look(&mut self) {
+        self.images.values_mut().for_each(|image| image.counted.settle());
+        let has_ended = |image: &Image<'_>| {
+            image.last.elapsed() >= QUIET && !Path::new(&format!("/proc/{}", image.counted.pid)).exists()
+        };
+        let ended: Vec<_> = self.images.extract_if(|_, image| has_ended(image)).collect();
+        for (_, image) in ended {
+            self.remarks.extend(image.counted.finish_counted(0));
+        }
+    }
+
+    fn finish(mut self, mut lost: u64) -> Vec<String> {
+        for image in self.images.into_values() {
+            self.remarks.extend(image.counted.finish_counted(std::mem::take(&mut lost)));
+        }
+        if lost > 0 {
+            self.remarks.push(format!(
+                "{lost} waits in futexes came faster than they could be read, and are missing"
+            ));
+        }
+        self.remarks
+    }
+}
+
+/// The calls of a thread that end with this wait.
+fn events(wait: &FutexWait) -> [Option<FutexEvent>; 3] {
+    let event = |time_ns, what| FutexEvent { time_ns, tid: wait.tid, what };
+    let callers = wait.callers[..usize::from(wait.depth)].into();
+    let call = Enter {
+        word: wait.word,
+        operation: wait.operation,
+        value: wait.value,
+        stack: None,
+        called: Some(Called { callers, parked_on: wait.parked_on }),
+    };
+    let woke = wait.woke.then(|| event(wait.begun_ns, FutexCall::Exit { result: 0 }));
+    let exit = FutexCall::Exit { result: wait.result.into() };
+    [
+        woke,
+        Some(event(wait.begun_ns, FutexCall::Enter(call))),
+        Some(event(wait.ended_ns.max(wait.begun_ns), exit)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::futex_waits::FutexWaits;
+    use super::*;
+
+    fn wait(begun_ns: u64, ended_ns: u64, woke: bool) -> FutexWait {
+        FutexWait {
+            tid: 1,
+            word: 0x1000,
+            operation: 128,
+            value: 2,
+            begun_ns,
+            ended_ns,
+            woke,
+            ..FutexWait::default()
+        }
+    }
+
+    /// A thread that lost the lock to another one sleeps again; one that has released it has woken the next.
+    #[test]
+    fn sleeps_of_one_acquisition_are_one_wait() {
+        let mut waits = FutexWaits::default();
+        let calls = [wait(10, 20, false), wait(21, 40, false), wait(60, 70, true)];
+        let mut over: Vec<_> =
+            calls.iter().flat_map(events).flatten().filter_map(|event| waits.event(event)).collect();
+        let (rest, pending) = waits.finish();
+        over.extend(rest);
+        let times: Vec<_> = over.iter().map(|wait| (wait.begun_ns, wait.ended_ns)).collect();
+        assert_eq!((times, pending.len()), (vec![(10, 40), (60, 70)], 0));
+    }
+}

@@ -464,7 +464,7 @@ fn a_program_without_recorded_locks_is_told_apart() {
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "{outcome}");
     let printed = outcome.stderr;
-    // Where the kernel shows who sleeps, waits stand in for what no pthread function saw.
+    // Where the kernel shows who sleeps, waits count for what no pthread function saw.
     let told = ["No thread called a pthread lock function", "Of locks that are no pthread's"];
     assert!(told.iter().any(|told| printed.contains(told)), "{printed}");
     assert!(!printed.contains("0 threads") && !printed.contains("-0.0"), "{printed}");

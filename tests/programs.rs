@@ -49,7 +49,7 @@ fn passes(program: &Path, kinds: &[&str], arguments: &[&str]) {
     assert!(failures.is_empty(), "{} {arguments:?} fails:\n{failures}", program.display());
 }
 
-/// Runs a program alone and under all the choices of locks for `kinds`: one about what stands in for the locks, not about what is
+/// Runs a program alone and under all the choices of locks for `kinds`: one about what replaces the locks, not about what is
 /// left to glibc beside it.
 fn passes_swapped(program: &Path, kinds: &[&str], arguments: &[&str]) {
     let alone = run(with(Command::new(program), arguments), HANG);
@@ -186,7 +186,7 @@ fn locks_are_found_by_their_sites(program: &Path) {
     }
 }
 
-/// Threads with the smallest stack have little to spare: 2 KB anywhere, whatever stands in for the locks. Painted stacks tell.
+/// Threads with the smallest stack have little to spare: 2 KB anywhere, whatever replaces the locks. Painted stacks tell.
 #[test]
 fn two_kilobytes_of_stack_are_enough() {
     let program = Source { options: &["-Wl,-z,now"], ..Source::program("stack.c") }.compile();
@@ -624,7 +624,7 @@ fn cancellation_runs_destructors() {
 
 /// What a run with the counting shim found, by lock: how often each named lock of `injected.c` was taken.
 ///
-/// The shim comes first, so that it sees the calls whatever stands in for the locks behind it.
+/// The shim comes first, so that it sees the calls whatever replaces the locks behind it.
 fn counted(
     mut command: Command,
     arguments: &[&str],

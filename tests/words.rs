@@ -5,14 +5,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// What is not written any more, and what is written instead.
-const OLD: [(&str, &str); 13] = [
+const OLD: [(&str, &str); 17] = [
     (r"look_and_|LOOKS_|_LOOKS|LOOK_EVERY|look_ns|_early_look", "poll"),
     (r"stays?_away|\bnaps?\b", "back off, sleep"),
     (r"give[ns]?_\w*back\b|GiveNode|Kind::Give\b", "free"),
     (r"DECIDING|[sS]tanding::", "initialisation of ownership; waiter state"),
     (r"OUTSIDE_|outside_cycles|time_outside", "think time"),
     (r"timeout=unlimited|Change::Unlimited|limited: bool", "no timeout, timed"),
-    (r"lock that can serve|it can serve", "stand in for"),
+    (r"lock that can serve|it can serve|\b(stand|stands|stood|standing) in for\b", "replace"),
+    (r"[Dd]ecided? everything random|everything random", "random seed"),
+    (r"\bnext one in\b", "next owner"),
+    (r"none of it is\.|is said to be\b", "entirely above; published, marked, reported"),
+    (r"\b(the|The) twin\b", "the simulated program"),
     (r"undisturbed|hold_back|held_back", "signals and cancellation blocked"),
     (r"LetGo|in_vain|InVain|enum Script\b", "forced block, deadlocked, replay trace"),
     (r"last_words|LastWords|enum Fate\b", "output tail, exit status"),

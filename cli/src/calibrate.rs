@@ -17,7 +17,7 @@ use topology::{MachineFile, carried};
 /// waiter on a lock, a sleeper's wake-up and a context switch. It takes a few seconds, and the machine should have
 /// nothing else to do. Predictions use the result from then on; `contend machines` lists it as `this-machine`.
 ///
-/// What cannot be measured is said to be assumed: a second waiter needs a third core.
+/// What cannot be measured is marked as assumed: a second waiter needs a third core.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   Measure; predictions use it from now on:

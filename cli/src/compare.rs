@@ -46,7 +46,7 @@ use std::time::Duration;
     contend compare --json -- CMD | jq '.rows[] | {lock, times_glibc}'"
 )]
 pub(crate) struct Args {
-    /// Locks to compare with glibc, each for every kind that it can stand in for [default: every one of `contend locks` but those
+    /// Locks to compare with glibc, each for every kind that it can replace [default: every one of `contend locks` but those
     /// of the groups history and glibc]. One kind alone is KIND=LOCK; `+` joins several: mutex=mcs+rwlock=rw
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',', value_parser = parse_candidate)]
     lock: Vec<String>,

@@ -83,7 +83,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("sample", None, &["RATE"], "the part of pairs that is timed"),
     ("scheduler", None, &["SCHEDULER"], "the scheduler of a cluster"),
     ("section", None, &["SECTION"], "the critical section"),
-    ("seed", None, &["N"], "decides everything random"),
+    ("seed", None, &["N"], "random seed"),
     ("seeds", None, &["N"], "how many seeds, one after the other"),
     ("shared", None, &[], "what processes can share"),
     ("simulated", None, &["", "N"], "on simulated machines, or so many of them"),

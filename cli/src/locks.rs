@@ -14,7 +14,7 @@ use std::process::ExitCode;
 /// history (what others have taken the place of) and glibc (the C library's algorithms) are there to be compared with.
 ///
 /// A lock is good for the kinds of pthread object that are listed with it. `emulated` says that the waiters of
-/// the algorithm itself cannot give up, so that attempts and sleeps in turn stand in for timed waits. `arena` lists the
+/// the algorithm itself cannot give up, so that attempts and sleeps in turn replace timed waits. `arena` lists the
 /// kinds whose objects are too small for the lock's state, which then lies in memory of the preload library.
 /// Ticket and queue locks hand over in the order of arrival, whatever the real-time priorities of the waiters.
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 /// Run an unmodified program with other locks.
 ///
-/// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can stand in for is that lock; the
+/// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can replace is that lock; the
 /// others stay the C library's, and so do robust, priority-inheriting and process-shared ones. Programs that it starts
 /// are run in the same way. Signals sent to the command go to the program, and the command ends as the program does; but with 3
 /// if that succeeded and a lock of --only was not swapped. A swap that changed nothing is said at the end, and so are processes
@@ -28,7 +28,7 @@ use std::process::ExitCode;
   contend run --only 'cache_lock=mcs' -- CMD       # one static lock, or the locks that a function makes or takes
   contend run --lock ticket --pure -- CMD          # really spin, as on a machine with a core for each thread")]
 pub(crate) struct Args {
-    /// A lock of `contend locks` for every kind of object that it can stand in for, or one for each kind, as KIND=LOCK. After the name of a
+    /// A lock of `contend locks` for every kind of object that it can replace, or one for each kind, as KIND=LOCK. After the name of a
     /// reader-writer lock, `:writers` makes readers wait for writers that wait, unless they read already; without it
     /// that is so for the objects whose attribute asks for it. A program in which a reader waits for a reader may hang with it
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',', value_parser = lock)]

@@ -63,7 +63,7 @@ pub(crate) struct Args {
     /// Threads on those cores, instead of one a core
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
-    /// Decides everything random; the seed of the first run
+    /// Random seed of the first run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = arguments::seed())]
     seed: u64,
     /// Runs of each lock on each number of cores, with this seed and those that follow it; --trace makes one

@@ -42,7 +42,7 @@ def test_a_bound_is_no_figure() -> None:
 
 
 def test_the_columns_that_are_known_are_those_of_the_command(recorded: contend.Profile) -> None:
-    """Each table with rows has what is said to be known of it, and nothing that has other rows' types by chance."""
+    """Each table with rows has what is known of it, and nothing that has other rows' types by chance."""
     checked = contend.check("mcs", threads=2, acquisitions=1, client="exclusive", model="ra", mutate=True)
     grown = contend.diff(recorded.path, recorded.path)
     for table, columns in [

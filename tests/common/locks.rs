@@ -11,7 +11,7 @@ pub(crate) use all::are_all;
 
 use crate::common::{CONTEND, HANG, run};
 
-/// A lock that `contend locks` offers, with the kinds of object that it can stand in for.
+/// A lock that `contend locks` offers, with the kinds of object that it can replace.
 pub(crate) struct Lock {
     /// The name that `--lock` takes.
     pub(crate) name: String,
@@ -128,7 +128,7 @@ pub(crate) fn recorded(lock: &str, rate: &str, program: &Path, file: &Path) -> C
     command
 }
 
-/// What says to the preload library which locks stand in for which.
+/// What says to the preload library which locks replace which.
 fn variables(choice: &str) -> Vec<String> {
     let variable = |kind: &str, name: &str| format!("CONTEND_{}={name}", kind.to_uppercase());
     if choice.contains('=') {

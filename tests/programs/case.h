@@ -2,7 +2,7 @@
 //
 // A case prints what a call answered and nothing that depends on time or place, so two runs of a
 // program, under any locks, print the same lines. Synchronisation of the test itself is by semaphores
-// and atomics, which nothing stands in for.
+// and atomics, which nothing replaces.
 
 #ifndef CASE_H
 #define CASE_H

@@ -1,4 +1,4 @@
-// Counts lock calls, independently of the profiler: a library to be preloaded, before whatever else stands in for the
+// Counts lock calls, independently of the profiler: a library to be preloaded, before whatever else replaces the
 // locks, that counts and passes on. At exit it writes JSON to the file named by COUNT_SHIM_OUT (with "%p" for the
 // process id), or to standard error:
 //

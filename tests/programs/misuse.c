@@ -60,7 +60,7 @@ static void unlock_too_often(void) {
     MUST(pthread_spin_destroy(&spin));
 }
 
-// glibc's own reader-writer lock does not survive this, so it is done where something stands in for it.
+// glibc's own reader-writer lock does not survive this, so it is done where something replaces it.
 static void unlock_rwlock_too_often(void) {
     static pthread_rwlock_t never_used = PTHREAD_RWLOCK_INITIALIZER;
     MUST(pthread_rwlock_unlock(&never_used));

@@ -10,7 +10,7 @@ static int unlock(void *spin) { return pthread_spin_unlock(spin); }
 
 static struct actor other;
 
-// The word beside a spin lock is not the lock's: the lock is four bytes, whatever stands in for it.
+// The word beside a spin lock is not the lock's: the lock is four bytes, whatever replaces it.
 struct neighbours {
     uint32_t before;
     pthread_spinlock_t spin;

@@ -212,7 +212,7 @@ pub(crate) struct Regimes {
         value_parser = Numbers::between(1, simulator::MAX_CORES as u32))]
     pub(crate) cores: Vec<Numbers>,
 
-    /// Decides everything random in simulated runs
+    /// Random seed of simulated runs
     #[arg(long, value_name = "N", default_value_t = 1, requires = "simulated")]
     pub(crate) seed: u64,
 

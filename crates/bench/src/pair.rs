@@ -29,7 +29,7 @@ pub struct Options {
     pub common: Common,
     /// What the program uses; everything if there is nothing.
     pub uses: Vec<Use>,
-    /// The library that stands in for the C library's locks.
+    /// The library that replaces the C library's locks.
     pub library: Library,
 }
 

@@ -17,7 +17,7 @@ use session::progress::{Progress, Work};
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// The verdict on a lock that stood in for none of the program's.
+/// The verdict on a lock that replaced none of the program's.
 const NOTHING_SWAPPED: &str = "no difference seen: nothing swapped";
 
 /// The library's start takes at least so long, in seconds, even where noise hides it.
@@ -70,7 +70,7 @@ pub struct Compared<'a> {
 ///
 /// # Errors
 ///
-/// An unknown lock or kind of object, or a lock that cannot stand in for the kind.
+/// An unknown lock or kind of object, or a lock that cannot replace the kind.
 pub fn candidates(asked: &[String]) -> anyhow::Result<Vec<String>> {
     let mut names = vec![GLIBC.to_owned()];
     if asked.is_empty() {
@@ -208,12 +208,12 @@ fn metric_name(metric: &Metric) -> &'static str {
 }
 
 impl Compared<'_> {
-    /// Whether a lock that was to be swapped in stood in for no lock of the program: then there is nothing to compare.
+    /// Whether a lock that was to be swapped in replaced no lock of the program: then there is nothing to compare.
     fn touched_nothing(&self, number: usize) -> bool {
         self.swapped[number].as_ref().is_some_and(|swapped| !swapped.any())
     }
 
-    /// Which locks stood in for nothing, and why, in lines that several of them may share.
+    /// Which locks replaced nothing, and why, in lines that several of them may share.
     pub fn untouched(&self) -> Vec<String> {
         let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
         for (number, row) in self.rows.iter().enumerate().filter(|&(number, _)| self.touched_nothing(number))
@@ -385,7 +385,7 @@ impl Compared<'_> {
         page.paragraphs(&self.untouched().join("\n"))
     }
 
-    /// Of each lock, how many objects of each kind it stood in for.
+    /// Of each lock, how many objects of each kind it replaced.
     fn swapped_json(&self) -> serde_json::Value {
         let of_row = |(row, swapped): (&LockRuns, &Option<Swapped>)| {
             let swapped = swapped.as_ref()?;

@@ -109,7 +109,7 @@ impl<StackType> Coroutine<(), (), (), StackType> {
     }
 }
 
-/// Stands in for a stack: a host thread has one of its own.
+/// Replaces a stack: a host thread has one of its own.
 #[derive(Debug)]
 pub struct DefaultStack(());
 

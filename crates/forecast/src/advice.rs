@@ -53,7 +53,7 @@ pub(crate) fn can_be_tried(alternative: &Alternative, kind: LockKind) -> bool {
     alternative.elided.is_none() && lock.is_some_and(|lock| lock.is_for_programs() && replaces(lock, kind))
 }
 
-/// How each lock of the catalogue is put in this one's place: for a trial, where it can stand in for such an object, and for good.
+/// How each lock of the catalogue is put in this one's place: for a trial, where it can replace such an object, and for good.
 pub(crate) fn how_to_swap(site: &str, kind: LockKind) -> BTreeMap<String, String> {
     let trial = |lock: &Lock| match kind {
         LockKind::Object(object) if !replaces(lock, kind) => {

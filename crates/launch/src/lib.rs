@@ -55,7 +55,7 @@ pub fn support(lock: &Lock, kind: ObjectKind) -> Option<Support> {
 pub struct Swaps {
     /// Lock by kind of object.
     pub kinds: BTreeMap<ObjectKind, String>,
-    /// The lock that was given for every kind that it can stand in for.
+    /// The lock that was given for every kind that it can replace.
     pub for_all: Option<String>,
     /// Locks of single sites.
     pub only: Vec<Only>,
@@ -64,12 +64,12 @@ pub struct Swaps {
 }
 
 impl Swaps {
-    /// Reads `mutex=A,rwlock=B,spin=C`, or one name that stands for every kind of object that it can stand in for and that no
+    /// Reads `mutex=A,rwlock=B,spin=C`, or one name that stands for every kind of object that it can replace and that no
     /// other part names.
     ///
     /// # Errors
     ///
-    /// An unknown lock or kind, or a lock that cannot stand in for the kind.
+    /// An unknown lock or kind, or a lock that cannot replace the kind.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut swaps = Self::default();
         let parts = || text.split(',').map(str::trim);
@@ -264,7 +264,7 @@ impl<'a> Launch<'a> {
             command.env_remove(variable);
         }
         if self.swaps.is_empty() && self.environment.is_empty() {
-            return Ok(command); // nothing to stand in for
+            return Ok(command); // nothing to replace
         }
         let sanitizer = checked.map_or_else(|| program.preloadable(), Ok)?;
         if sanitizer == Some(Sanitizer::Address) {

@@ -67,7 +67,7 @@ impl fmt::Display for NotStarted {
 
 impl std::error::Error for NotStarted {}
 
-/// A program that no library can be loaded into, or none that stands in for locks.
+/// A program that no library can be loaded into, or none that replaces locks.
 #[derive(Debug)]
 pub(crate) struct Refused {
     program: PathBuf,
@@ -117,13 +117,13 @@ impl fmt::Display for Refused {
             ),
             Why::Architecture => write!(
                 out,
-                "{program} is not a program for {}: contend can stand in for locks only in programs of the architecture \
+                "{program} is not a program for {}: contend can replace locks only in programs of the architecture \
                  that it was built for",
                 MACHINE.1
             ),
             Why::Musl => write!(
                 out,
-                "{program} is linked to musl, and contend stands in for glibc's locks only: build it for glibc"
+                "{program} is linked to musl, and contend replaces glibc's locks only: build it for glibc"
             ),
             Why::Static => write!(
                 out,

@@ -76,7 +76,7 @@ impl Drop for Held {
     }
 }
 
-/// A program that the launcher stands in for.
+/// A program that the launcher waits for, and passes signals on to.
 #[derive(Debug)]
 pub struct Supervised {
     child: Child,

@@ -204,7 +204,7 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
     /// Waits until the caller holds the lock.
     fn acquire(&self);
 
-    /// Lets the next one in. After the write that does so the lock is not touched any more: its memory may be gone.
+    /// Lets the next owner in. After the write that does so the lock is not touched any more: its memory may be gone.
     ///
     /// # Safety
     /// The lock is held exclusively, and the thread that acquired it takes this for its release.

@@ -217,7 +217,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                 Some(first) if is_free(left) => {
                     let told = &raw const first.told;
                     first.told.store(TRY_AGAIN, Relaxed); // before the write that lets its owner go
-                    // [1], [2] to the next one in, [3] to the thread that has the list next
+                    // [1], [2] to the next owner, [3] to the thread that has the list next
                     match self.count.compare_exchange(state, unlocked, Release, Relaxed) {
                         Ok(_) => {
                             M::wake(told, 1);
@@ -311,7 +311,7 @@ impl<M: Machine, const FORM: u8> Rwsem<M, FORM> {
                 // [2] from the other readers, [3] from the thread that had the list
                 self.count.compare_exchange(state, state | LIST, Acquire, Relaxed)
             } else {
-                self.count.compare_exchange(state, left, Release, Relaxed) // [1], [2] to the next one in
+                self.count.compare_exchange(state, left, Release, Relaxed) // [1], [2] to the next owner
             };
             match result {
                 Ok(_) if passes_on => {
@@ -609,7 +609,7 @@ unsafe impl<M: Machine, const FORM: u8> RawLock<M> for Rwsem<M, FORM> {
     #[inline]
     unsafe fn release(&self) {
         self.owner.store(0, Relaxed);
-        // [1] to the next one in
+        // [1] to the next owner
         if self.count.compare_exchange(WRITER, 0, Release, Relaxed).is_err() {
             self.leave(WRITER);
         }

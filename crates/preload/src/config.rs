@@ -49,7 +49,7 @@ impl Environment {
     }
 }
 
-/// A choice of the lock that is asked for, for one kind of object; `None` if it cannot stand in for it.
+/// A choice of the lock that is asked for, for one kind of object; `None` if it cannot replace it.
 fn add(asked: &str, kind: ObjectKind) -> Option<u8> {
     let Request { name, writers_first } = Request::parse(asked);
     let algorithm = algorithm::find(name)?;
@@ -101,7 +101,7 @@ pub(crate) unsafe fn read(environment: *const *const c_char) {
         match name.to_str().ok().and_then(|name| add(name, kind)) {
             Some(number) => choice::of(kind).choose_for_all(number),
             None => {
-                complain(variable.as_bytes(), name.to_bytes(), "is no lock that can stand in for this kind");
+                complain(variable.as_bytes(), name.to_bytes(), "is no lock that can replace this kind");
             }
         }
     }

@@ -135,7 +135,7 @@ unsafe extern "C" fn dlsym() {
     );
 }
 
-/// The function of a library, or ours where that is the one behind ours. Another library that stands in for the locks too,
+/// The function of a library, or ours where that is the one behind ours. Another library that replaces the locks too,
 /// behind this one, gets what it asks for.
 unsafe extern "C" fn by_handle(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;

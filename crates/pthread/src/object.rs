@@ -1,4 +1,4 @@
-//! The kinds of pthread object that a lock can stand in for, their sizes, and where in their bytes a lock state may lie.
+//! The kinds of pthread object that a lock can replace, their sizes, and where in their bytes a lock state may lie.
 
 /// A kind of pthread object. The numbers are those by which profile files name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -154,7 +154,7 @@ impl ObjectKind {
         }
     }
 
-    /// Whether locks that readers share, or those that they do not, can stand in for this kind. A mutex takes the exclusive
+    /// Whether locks that readers share, or those that they do not, can replace this kind. A mutex takes the exclusive
     /// side of a reader-writer lock.
     #[must_use]
     pub const fn accepts(self, shared: bool) -> bool {

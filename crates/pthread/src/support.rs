@@ -1,4 +1,4 @@
-//! Pthread support: which kinds of pthread object a lock can stand in for, and with what help of the preload library.
+//! Pthread support: which kinds of pthread object a lock can replace, and with what help of the preload library.
 
 use crate::object::ObjectKind;
 
@@ -22,7 +22,7 @@ pub enum Ability {
     Emulated,
 }
 
-/// How a lock stands in for a kind of object.
+/// How a lock replaces a kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Support {
     /// Acquiring until a deadline.
@@ -32,7 +32,7 @@ pub struct Support {
 }
 
 impl Support {
-    /// How a lock with these abilities stands in for objects of this kind; `None` if it cannot.
+    /// How a lock with these abilities replaces objects of this kind; `None` if it cannot.
     #[must_use]
     pub const fn new(lock: Abilities, kind: ObjectKind) -> Option<Self> {
         if !kind.accepts(lock.shared) {

@@ -31,7 +31,7 @@ pub struct Setup<'a> {
     pub duration_ns: u64,
     /// Simulated time before that, at least; the simulator's own warm-up lasts for some 40 µs.
     pub warm_up_ns: u64,
-    /// Decides everything random.
+    /// The random seed.
     pub seed: u64,
     /// Memory node of the lock.
     pub memory_node: u32,
@@ -162,7 +162,7 @@ pub struct SimulatedRun {
     pub machine: String,
     /// The number under which the run stands in a curve.
     pub cores: u32,
-    /// What decided everything random.
+    /// The random seed.
     pub seed: u64,
     /// What the threads counted.
     pub run: Run,

@@ -126,7 +126,7 @@ class CompareOptions(TypedDict, total=False):
     """Flags of `contend compare`."""
 
     lock: str | Iterable[str] | None
-    """Locks to compare with glibc, each for every kind that it can stand in for [default: every one of `contend locks`
+    """Locks to compare with glibc, each for every kind that it can replace [default: every one of `contend locks`
     but those of the groups history and glibc]. One kind alone is KIND=LOCK; `+` joins several: mutex=mcs+rwlock=rw."""
 
     runs: int | None
@@ -411,7 +411,7 @@ class SimulateOptions(TypedDict, total=False):
     """Threads on those cores, instead of one a core."""
 
     seed: int | None
-    """Decides everything random; the seed of the first run [default: 1]."""
+    """Random seed of the first run [default: 1]."""
 
     seeds: int | None
     """Runs of each lock on each number of cores, with this seed and those that follow it; --trace makes one [default:

@@ -387,7 +387,7 @@ pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         table,
         plots: Vec::new(),
         notes: vec![
-            "A request that finds its line's home taken by an earlier one stands in for a re-issued transaction; published are the sums of socket 0 with 400 users, simulated is the sum over all homes."
+            "A request that finds its line's home taken by an earlier one counts as a re-issued transaction; published are the sums of socket 0 with 400 users, simulated is the sum over all homes."
                 .into(),
             "In the talk's experiment the lock of the open files alone became MCS: a ticket lock for mounts and a sleeping mutex went on making traffic, as they do in \
              `fserver` (`contend reproduce aim7`). Alone is `files-lock`, where hardly two requests of MCS's waiters meet at a home."

@@ -199,7 +199,7 @@ pub(crate) fn fig12(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             seeds_note(&plots),
             "The claims of the ticket lock alone are judged in fig2.".into(),
             "Consistent: MCS's section is as long as on one core, which is an input.".into(),
-            "A small gain is one under 1.5 of the peaks, since the gain at 48 cores is said to be 3.5 or more in every benchmark; flat is within a factor of 1.5 from 4 \
+            "A small gain is one under 1.5 of the peaks, since the gain at 48 cores is published as 3.5 or more in every benchmark; flat is within a factor of 1.5 from 4 \
              to 48 cores."
                 .into(),
             fitted_note(),

@@ -32,7 +32,7 @@ impl Visitor for Mixed {
 #[test]
 fn peers_exclude_and_share_as_they_say() {
     for peer in PEERS {
-        // Locks that spin get no more threads than cores: the next one in order may be the one that does not run.
+        // Locks that spin get no more threads than cores: the next in order may be the one that does not run.
         let most = if peer.blocks { 8 } else { 2 };
         for (threads, reads_percent) in [(2, 0), (2, 50), (most, 20)] {
             match visit(peer.name, Mixed { threads, reads_percent }) {

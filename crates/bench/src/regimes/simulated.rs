@@ -29,7 +29,7 @@ pub struct Machines {
     pub hardware: Vec<Hardware>,
     /// Numbers of cores, on each machine that has as many.
     pub cores: Vec<u32>,
-    /// Decides everything random; a run more has the next seed.
+    /// Random seed; a run more has the next one.
     pub seed: u64,
 }
 

@@ -203,7 +203,7 @@ impl Gated {
         let mut text = format!(
             "{} each after a warm-up, interleaved: median (least to greatest). Times as good as base, for shares base over \
              candidate: median, and the range of what chance leaves open; the true ratio lies outside of it in {odds} comparisons. \
-             Worse: all of the range is under {}, that is worse by more than {:.0} %; pass: none of it is.",
+             Worse: all of the range is under {}, that is worse by more than {:.0} %; pass: all of it is above.",
             text::counted(runs as u64, "run"),
             text::short(least_times_base(worse_by)),
             100.0 * worse_by

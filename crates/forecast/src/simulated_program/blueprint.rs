@@ -465,7 +465,7 @@ fn both(row: &LockRow, of: fn(&Usage) -> &Times) -> Times {
     of(&row.exclusive).and(of(&row.shared))
 }
 
-/// The lock of the catalogue that is run for the program's own, and whether it only stands in for it: is of a like family,
+/// The lock of the catalogue that is run for the program's own, and whether it only replaces it: is of a like family,
 /// but not the C library's algorithm.
 #[must_use]
 pub fn own_lock(kind: LockKind) -> (&'static str, bool) {

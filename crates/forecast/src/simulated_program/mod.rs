@@ -41,7 +41,7 @@ pub struct Plan {
     pub replications: u32,
     /// Whether the ends of the ranges are run, too.
     pub ends: bool,
-    /// A candidate takes the place of every lock that it can stand in for, as `contend run --lock` does it; else of the first alone.
+    /// A candidate takes the place of every lock that it can replace, as `contend run --lock` does it; else of the first alone.
     pub everywhere: bool,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Measured {
     pub(super) cores: Option<f64>,
     /// By lock: relative throughput.
     pub(super) points: Vec<(String, Point)>,
-    /// Locks that stood in for nothing.
+    /// Locks that replaced nothing.
     pub(super) untouched: BTreeSet<String>,
     pub(super) noise: Noise,
     pub(super) placement: Placement,

@@ -47,7 +47,7 @@ pub(crate) use self::waits::{pass, wait_for_lines};
 /// Choices of one simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Decides the threads' starts, and through workloads everything random.
+    /// Random seed of the threads' starts, and through workloads of all else.
     pub seed: u64,
     /// Poll for real where a waiter would be parked. Slower, and a single run differs, but not the median of many seeds: the oracle of the fast way.
     pub really_poll: bool,

@@ -47,7 +47,7 @@ use std::time::Duration;
 )]
 pub(crate) struct Args {
     /// Locks to compare with glibc, each for every kind that it can replace [default: every one of `contend locks` but those
-    /// of the groups history and glibc]. One kind alone is KIND=LOCK; `+` joins several: mutex=mcs+rwlock=rw
+    /// of the groups history, study and glibc]. One kind alone is KIND=LOCK; `+` joins several: mutex=mcs+rwlock=rw
     #[arg(long, value_name = "LOCK,…", value_delimiter = ',', value_parser = parse_candidate)]
     lock: Vec<String>,
 

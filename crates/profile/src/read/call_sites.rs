@@ -313,7 +313,7 @@ impl CallerRecord {
 }
 
 impl SiteUse {
-    /// The place that one return address stands for, which is said to be all of these.
+    /// The place that one return address stands for, which has the names of all of these.
     pub(super) fn either(sites: &[&Self]) -> Option<Self> {
         let places = sites.iter().filter(|site| sites.len() == 1 || !site.several).map(|site| Place {
             function: site.function.clone(),

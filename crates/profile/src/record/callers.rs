@@ -39,10 +39,6 @@ const TAKEN: usize = 16;
 pub(super) struct TakenFrom([AtomicU64; TAKEN]);
 
 impl TakenFrom {
-    pub(super) const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; TAKEN])
-    }
-
     /// Notes a return address, or a position in the file.
     fn set(&self, lock: u32, caller: u64) {
         self.0[lock as usize % TAKEN].store(word_of_caller(lock, caller), Relaxed);

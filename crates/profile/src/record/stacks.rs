@@ -87,6 +87,13 @@ impl WalkedStacks {
     }
 }
 
+/// The position of the first record of a block that is unused.
+fn unused_record(block: u64) -> Option<u64> {
+    const UNITS: u64 = BY_STACK_LENGTH as u64 / UNIT;
+    let (first, taken) = (block >> 32, block & u64::from(u32::MAX));
+    (first != 0 && taken < IN_BLOCK as u64).then_some(first + taken * UNITS)
+}
+
 impl<H: Host> Recorder<H> {
     /// The record of the calling thread's stack for a lock that was acquired by a call which returns to `caller`. `None` where there is no
     /// space for it, and where this call has interrupted a change of the thread's records.
@@ -94,14 +101,29 @@ impl<H: Host> Recorder<H> {
     #[inline(never)]
     pub(super) fn walk(&self, t: &PerThread, lock: u32, caller: u64, to: LeadsTo) -> Option<&ByStack> {
         let started = H::stamp();
-        let found = self.without_reentry(t, || self.by_stack_of_caller(lock, caller, to)).flatten();
+        // Space comes first, so that what makes it and what walks are never on the stack together.
+        let walk = || self.by_stack_of_caller(self.space_for_stacks()?, lock, caller, to);
+        let found = self.without_reentry(t, walk).flatten();
         self.count_own_cost(started);
         found
     }
 
+    /// The table; there is a block with an unused record for the next stack, unless other threads are faster.
     #[inline(never)]
-    fn by_stack_of_caller(&self, lock: u32, caller: u64, to: LeadsTo) -> Option<&ByStack> {
+    fn space_for_stacks(&self) -> Option<&[Entry]> {
         let table = zeroed_once(&self.walked.table, &self.host, MOST)?;
+        let current = self.walked.block.load(Ordering::Acquire);
+        if unused_record(current).is_none() {
+            let fresh = self.block_of_stacks()? << 32;
+            // If another thread was faster this block stays unused, which a reader does not mind.
+            let _ = self.walked.block.compare_exchange(current, fresh, Ordering::AcqRel, Relaxed);
+        }
+        Some(table)
+    }
+
+    // A frame of its own would be one more on a stack that may be 2 KB.
+    #[inline(always)]
+    fn by_stack_of_caller(&self, table: &[Entry], lock: u32, caller: u64, to: LeadsTo) -> Option<&ByStack> {
         let mut frames = [0; FRAMES];
         let depth = self.host.stack(&mut frames).min(FRAMES);
         let frames = frames.get(..depth).filter(|frames| !frames.is_empty())?;
@@ -139,29 +161,12 @@ impl<H: Host> Recorder<H> {
     }
 
     /// A record that was not used so far. Any thread may come here at any time, so that the block is two numbers in a word.
-    #[inline(never)]
     fn new_by_stack(&self) -> Option<&WithStack> {
-        const UNITS: u64 = BY_STACK_LENGTH as u64 / UNIT;
-        loop {
-            let current = self.walked.block.load(Ordering::Acquire);
-            let (first, taken) = (current >> 32, current & u64::from(u32::MAX));
-            if first == 0 || taken >= IN_BLOCK as u64 {
-                let fresh = self.block_of_stacks()? << 32;
-                // If another thread was faster this block stays unused, which a reader does not mind.
-                let _ = self.walked.block.compare_exchange(current, fresh, Ordering::AcqRel, Relaxed);
-                continue;
-            }
-            if self
-                .walked
-                .block
-                .compare_exchange_weak(current, current + 1, Ordering::AcqRel, Relaxed)
-                .is_ok()
-            {
-                let start = self.arena.at(first + taken * UNITS, BY_STACK_LENGTH)?;
-                // SAFETY: one of a block's records, in the mapping, which stays; its words are atomic.
-                return Some(unsafe { &*start.cast::<WithStack>() });
-            }
-        }
+        let next = |current| unused_record(current).map(|_| current + 1);
+        let taken = self.walked.block.fetch_update(Ordering::AcqRel, Ordering::Acquire, next).ok()?;
+        let start = self.arena.at(unused_record(taken)?, BY_STACK_LENGTH)?;
+        // SAFETY: one of a block's records, in the mapping, which stays; its words are atomic.
+        Some(unsafe { &*start.cast::<WithStack>() })
     }
 
     /// The position of the first of as many records as a block has. They share the bound of the stacks that locks are taken with.

@@ -243,28 +243,23 @@ impl<H: Host> Recorder<H> {
         block.header().thread.store(self.arena.position_of(unsafe { &*thread }), Relaxed);
         // SAFETY: the page is long enough for the slot and its first table, which starts behind it.
         let table = unsafe { Table::over(slot.as_ptr().add(1).cast(), FIRST_TABLE) };
-        let mut value = ThreadPart {
-            next: null_mut(),
-            thread,
-            block,
-            table,
-            number,
-            tid: AtomicU32::new(0),
-            hand: 0,
-            taken_from: TakenFrom::new(),
-            released_by: TakenFrom::new(),
-            held: LastHolds::new(),
-            ended: AtomicU32::new(0),
-            closed: AtomicU32::new(1), // until its thread has begun
+        // Made in its place: a copy would be half a kilobyte of a stack that may have two.
+        let part = slot.as_ptr();
+        // SAFETY: fresh zeros of the right size and alignment, which no other thread knows; zeros are valid in all other fields.
+        let part = unsafe {
+            (&raw mut (*part).thread).write(thread);
+            (&raw mut (*part).block).write(block);
+            (&raw mut (*part).table).write(table);
+            (&raw mut (*part).number).write(number);
+            (&raw mut (*part).closed).write(AtomicU32::new(1)); // until its thread has begun
+            &mut *part
         };
         for mode in [Mode::Exclusive, Mode::Shared] {
-            let pair = new_pair(&value.block, key_of(MERGED, mode))?;
+            let pair = new_pair(&part.block, key_of(MERGED, mode))?;
             // SAFETY: the pair is in the mapping.
             unsafe { pair.as_ref() }.state.store(UNTIMED, Relaxed);
-            value.table.put(key_of(MERGED, mode), pair.as_ptr());
+            part.table.put(key_of(MERGED, mode), pair.as_ptr());
         }
-        // SAFETY: fresh memory of the right size and alignment.
-        unsafe { slot.write(value) };
         let mut first = self.slots.load(Relaxed);
         loop {
             // SAFETY: no other thread knows the slot yet.

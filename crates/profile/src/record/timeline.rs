@@ -205,10 +205,6 @@ pub(super) struct LastHolds {
 }
 
 impl LastHolds {
-    pub(super) const fn new() -> Self {
-        Self { began: [const { AtomicU64::new(0) }; HELD], ended: [const { AtomicU64::new(0) }; HELD] }
-    }
-
     fn set(&self, lock: u32, began: u64, ended: u64) {
         let place = lock as usize % HELD;
         self.began[place].store(word_of(lock, began), Relaxed);
@@ -404,7 +400,10 @@ mod tests {
 
     #[test]
     fn a_hold_is_found_by_its_lock_and_its_end() {
-        let holds = LastHolds::new();
+        let holds = LastHolds {
+            began: [const { AtomicU64::new(0) }; HELD],
+            ended: [const { AtomicU64::new(0) }; HELD],
+        };
         let day = STAMP + 1;
         holds.set(70_000, 3 * day - 5, 3 * day + 10);
         assert_eq!(holds.began(70_000, 3 * day + 10), Some(3 * day - 5));

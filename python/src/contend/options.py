@@ -127,7 +127,8 @@ class CompareOptions(TypedDict, total=False):
 
     lock: str | Iterable[str] | None
     """Locks to compare with glibc, each for every kind that it can replace [default: every one of `contend locks` but
-    those of the groups history, study and glibc]. One kind alone is KIND=LOCK; `+` joins several: mutex=mcs+rwlock=rw."""
+    those of the groups history, study and glibc]. One kind alone is KIND=LOCK; `+` joins several:
+    mutex=mcs+rwlock=rw."""
 
     runs: int | None
     """Runs of each lock after the warm-up [default: 5]."""

@@ -345,8 +345,11 @@ fn interrupted_regimes_are_printed_as_far_as_they_got() {
     let path = path.to_str().expect("a plain path");
     let all = json(&interrupted(&["bench", "regimes", "--json", "-o", path], Duration::ZERO));
     assert!(all["tables"]["cells"].is_array(), "{all}");
-    let written = std::fs::read_to_string(path).expect("the page is written");
-    assert!(written.contains("**Cut short**"), "{written}");
+    // Other tests may disturb the runs: then there is no page.
+    let is_disturbed = all["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty());
+    let written = std::fs::read_to_string(path);
+    assert_eq!(written.is_ok(), !is_disturbed, "{all}");
+    assert!(written.is_err() || written.is_ok_and(|page| page.contains("**Cut short**")));
 }
 
 #[test]

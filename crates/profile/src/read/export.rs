@@ -97,6 +97,12 @@ fn samples_of_lock(row: &LockRow) -> impl Iterator<Item = Sample<'_>> {
             }
         })
         .collect();
+    // What roundings leave, half a nanosecond each, was waited nowhere else.
+    if rest.waited_ns <= samples.len() as f64
+        && let Some(longest) = samples.iter_mut().max_by(|a, b| a.waited_ns.total_cmp(&b.waited_ns))
+    {
+        longest.waited_ns += std::mem::take(&mut rest.waited_ns);
+    }
     samples.push(rest);
     samples.into_iter()
 }

@@ -122,6 +122,9 @@ extern "C-unwind" fn answer(result: usize) -> isize {
 }
 
 /// The futex call with these arguments, from a call that returns to `caller`.
+///
+/// # Safety
+/// As futex(2) says.
 unsafe extern "C-unwind" fn futex(
     caller: usize,
     word: usize,

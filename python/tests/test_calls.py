@@ -247,8 +247,8 @@ def test_a_comparison_has_each_runs_value(program: list[str]) -> None:
 
 def test_a_gate_has_its_ratios_or_why_it_has_none(program: list[str], tmp_path: Path) -> None:
     of_threads = ["{threads}" if word == "2" else word for word in program]
-    always: GateOptions = {"threads": 2, "runs": 5, "worse_by": "100%", "noise_limit": "100%"}
-    judged = contend.gate(*of_threads, base=of_threads[0], keep=tmp_path / "kept", **always)
+    always: GateOptions = {"threads": 2, "runs": 5, "worse_by": "100%", "noise_limit": "100%", "keep": tmp_path / "kept"}
+    judged = contend.gate(*of_threads, base=of_threads[0], **always)
     assert judged.outcome == "passed" and judged.conclusion.startswith("Passed")
     assert judged.ratios["ratio"].tolist() == ["scaling", "contended share"] and judged.ratios["base"].notna().all()
     assert judged.values.groupby("ratio")["round"].apply(list).tolist() == [[1, 2, 3, 4, 5]] * 2

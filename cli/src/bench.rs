@@ -5,11 +5,8 @@ mod args;
 use crate::interrupt;
 use crate::output::{self, own_command_line, print_json, tell, write_page};
 use crate::progress::{self, BARS};
-use args::{
-    Aim7, Aim7User, Cacheline, Cost, Exim, Futex, Kernel, Output, Pair, PairProgram, PingPong, Regimes,
-    Throughput,
-};
-use bench::{Bench, Findings, cacheline, cost, pair, ping_pong, regimes, throughput};
+use args::{Aim7, Aim7User, Cacheline, Cost, Exim, Futex, Kernel, Output, PingPong, Regimes, Throughput};
+use bench::{Bench, Findings, cacheline, cost, ping_pong, regimes, throughput};
 use loads::{aim7, exim, futex, kernel};
 use report::{Screen, text};
 use session::ensure_usage;
@@ -61,10 +58,6 @@ pub(crate) enum Workload {
     /// What `aim7` runs
     #[command(hide = true)]
     Aim7User(Aim7User),
-    Pair(Pair),
-    /// What `pair` runs
-    #[command(hide = true)]
-    PairProgram(PairProgram),
 }
 
 impl Workload {
@@ -72,7 +65,7 @@ impl Workload {
     fn output(&self) -> Output {
         match self {
             Self::Fops(args) | Self::Mempop(args) | Self::Pfind(args) => args.output.clone(),
-            Self::PairProgram(_) | Self::Aim7User(_) => Output::default(),
+            Self::Aim7User(_) => Output::default(),
             Self::Aim7(args) => args.output.clone(),
             Self::Exim(args) => args.output.clone(),
             Self::Futex(args) => args.output.clone(),
@@ -81,7 +74,6 @@ impl Workload {
             Self::Regimes(args) => args.common.output.clone(),
             Self::PingPong(args) => args.common.output.clone(),
             Self::Cacheline(args) => args.common.output.clone(),
-            Self::Pair(args) => args.common.output.clone(),
         }
     }
 }
@@ -106,8 +98,6 @@ fn measure_with_threads(bench: &Bench, workload: &Workload) -> anyhow::Result<Fi
         Workload::Aim7(args) if args.list => Ok(aim7::list()),
         Workload::Aim7(args) => aim7::run(bench, &args.options()),
         Workload::Aim7User(_) => anyhow::bail!("aim7-user is what `contend bench aim7` runs"),
-        Workload::Pair(args) => pair::run(bench, &args.options()),
-        Workload::PairProgram(_) => anyhow::bail!("pair-program is what `contend bench pair` runs"),
     }
 }
 
@@ -150,16 +140,9 @@ fn regimes(bench: &Bench, args: &Regimes) -> anyhow::Result<(regimes::Regimes, E
 /// Runs `contend bench`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let workload = &args.workload;
-    match workload {
-        Workload::PairProgram(args) => {
-            println!("{}", pair::program(args.used.into())?);
-            return Ok(ExitCode::SUCCESS);
-        }
-        Workload::Aim7User(args) => {
-            args.run()?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        _ => {}
+    if let Workload::Aim7User(args) = workload {
+        args.run()?;
+        return Ok(ExitCode::SUCCESS);
     }
     let Output { json, svg } = workload.output();
     let picture = output::file_at(svg.as_deref())?;

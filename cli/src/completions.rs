@@ -185,7 +185,7 @@ mod tests {
         for word in ["rw-queued", "opteron-8x6", "mempop", "--higher-is-better"] {
             assert!(script.contains(word), "{word}");
         }
-        assert!(!script.contains("demo-program") && !script.contains("pair-program"));
+        assert!(!script.contains("demo-program") && !script.contains("aim7-user"));
     }
 
     #[test]

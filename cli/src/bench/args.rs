@@ -2,7 +2,7 @@
 
 use crate::arguments::{self, Numbers, PlacementName, Span, duration_between, percent};
 use crate::machines;
-use bench::{Bench, cacheline, cost, pair, ping_pong, regimes, throughput};
+use bench::{Bench, cacheline, cost, ping_pong, regimes, throughput};
 use clap::ValueEnum;
 use loads::{aim7, exim, futex, kernel};
 use session::ensure_usage;
@@ -582,63 +582,5 @@ impl Aim7User {
         aim7::select(std::slice::from_ref(&self.mix))?
             .into_iter()
             .try_for_each(|mix| aim7::user(aim7::Task { mix, jobs: self.jobs, seed: self.seed }, self.parent))
-    }
-}
-
-/// What an uncontended acquisition and release cost an unmodified program that uses pthreads.
-///
-/// The command runs itself as a small program that times its own pairs: as it is, with each lock of ours in place of the
-/// C library's, and recorded as `contend profile` does, with every pair timed and with one of 64.
-#[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
-  contend bench pair
-  contend bench pair --use mutex --lock mcs,futex --runs 11
-  contend bench pair --json | jq '.goals'")]
-pub(crate) struct Pair {
-    #[command(flatten)]
-    pub(crate) common: Common,
-
-    /// What the program uses [default: all]
-    #[arg(long = "use", value_name = "USE,…", value_delimiter = ',')]
-    pub(crate) uses: Vec<UseName>,
-}
-
-impl Pair {
-    pub(crate) fn options(&self) -> pair::Options {
-        pair::Options {
-            common: self.common.options(),
-            uses: self.uses.iter().map(|&used| used.into()).collect(),
-            library: crate::PRELOAD,
-        }
-    }
-}
-
-/// The argument of `pair-program`.
-#[derive(Debug, clap::Args)]
-pub(crate) struct PairProgram {
-    pub(crate) used: UseName,
-}
-
-/// What the program acquires and releases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum UseName {
-    /// pthread_mutex_lock and pthread_mutex_unlock.
-    Mutex,
-    /// pthread_rwlock_wrlock and pthread_rwlock_unlock.
-    Write,
-    /// pthread_rwlock_rdlock and pthread_rwlock_unlock.
-    Read,
-    /// pthread_spin_lock and pthread_spin_unlock.
-    Spin,
-}
-
-impl From<UseName> for pair::Use {
-    fn from(name: UseName) -> Self {
-        match name {
-            UseName::Mutex => Self::Mutex,
-            UseName::Write => Self::Write,
-            UseName::Read => Self::Read,
-            UseName::Spin => Self::Spin,
-        }
     }
 }

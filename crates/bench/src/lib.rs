@@ -9,7 +9,6 @@ pub mod cost;
 pub mod findings;
 mod handover;
 pub mod limited;
-pub mod pair;
 pub mod ping_pong;
 pub mod regimes;
 pub mod throughput;

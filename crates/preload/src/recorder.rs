@@ -242,11 +242,7 @@ pub(crate) fn start() {
     }
     maps::record(&RECORDER);
     let costs = RECORDER.measure();
-    if system::variable(environment::ONLY_COUNT).is_some() {
-        RECORDER.only_count();
-    } else {
-        futexes::watch(true);
-    }
+    futexes::watch(true);
     if let Some(process) = RECORDER.process() {
         set_costs(process, costs);
         let (start, end) = maps::own_range();

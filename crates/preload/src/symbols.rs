@@ -11,10 +11,10 @@ use core::ffi::CStr;
 use core::ptr::{from_ref, null_mut};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use ::symbols::symbol::piece_of;
+use ::symbols::wrapper::is_wrapper;
 use machine::host::Errno;
 use pthread::site::{Site, Which};
-use pthread::symbol::piece_of;
-use pthread::wrapper::is_wrapper;
 
 use crate::files::{MapsLine, fresh_memory, read_file};
 use crate::unwind::Module;

@@ -38,7 +38,7 @@ mod timeline;
 
 use core::mem::offset_of;
 use core::ptr::{NonNull, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Relaxed};
 
 use pthread::object::ObjectKind;
 
@@ -228,8 +228,6 @@ pub struct Recorder<H> {
     arena: Arena,
     section: AtomicPtr<Process>,
     period: AtomicU32,
-    /// See [`Recorder::only_count`].
-    only_counts: AtomicBool,
     /// More thread records than this are not made while there are ended threads' to take over.
     thread_bound: AtomicU32,
     slots: AtomicPtr<ThreadPart>,
@@ -258,7 +256,6 @@ impl<H: Host> Recorder<H> {
             arena: Arena::new(),
             section: AtomicPtr::new(null_mut()),
             period: AtomicU32::new(1),
-            only_counts: AtomicBool::new(false),
             thread_bound: AtomicU32::new(512),
             slots: AtomicPtr::new(null_mut()),
             numbered: Numbered::new(),
@@ -373,14 +370,6 @@ impl<H: Host> Recorder<H> {
         self.arena.attached()
     }
 
-    /// From here on, an acquisition or release adds one to a counter of its thread, and nothing is recorded of it. What that costs
-    /// is what being called costs: the floor of what recording can.
-    ///
-    /// To be called before any lock is touched.
-    pub fn only_count(&self) {
-        self.only_counts.store(true, Relaxed);
-    }
-
     /// Sets how many thread records a process gets before those of ended threads are taken over.
     pub fn bound_threads(&self, threads: u32) {
         self.thread_bound.store(threads.max(1), Relaxed);
@@ -472,9 +461,6 @@ impl<H: Host> Recorder<H> {
         call: Call,
         wait_started: Option<u64>,
     ) {
-        if self.only_counts.load(Relaxed) {
-            return t.count();
-        }
         match self.pair(t, trace, kind, mode, call.object) {
             Some(pair) => {
                 let caller = call.caller as u64;
@@ -667,10 +653,7 @@ impl<H: Host> Recorder<H> {
 
     /// Another thread than the caller has acquired what the caller is about to release.
     #[cold]
-    fn hand_over(&self, t: &PerThread, lock: u32, mode: Mode) {
-        if self.only_counts.load(Relaxed) {
-            return t.count();
-        }
+    fn hand_over(&self, lock: u32, mode: Mode) {
         if mode == Mode::Shared && lock != 0 {
             self.handed_over[lock as usize % HANDED_OVER].fetch_add(1, Relaxed);
         }
@@ -686,11 +669,11 @@ impl<H: Host> Recorder<H> {
     #[inline]
     pub fn releasing(&self, t: &PerThread, trace: &Trace, mode: Mode) {
         let lock = trace.lock();
-        let Some(pair) = t.find(key_of(lock, mode)) else { return self.hand_over(t, lock, mode) };
+        let Some(pair) = t.find(key_of(lock, mode)) else { return self.hand_over(lock, mode) };
         let state = pair.state.load(Relaxed);
         if mode == Mode::Shared {
             if state < READ_HOLD {
-                return self.hand_over(t, lock, mode);
+                return self.hand_over(lock, mode);
             }
             pair.state.store(state - READ_HOLD, Relaxed);
             if state >= 2 * READ_HOLD {
@@ -745,7 +728,7 @@ impl<H: Host> Recorder<H> {
         let call = call.into();
         // A thread that waits at its first lock gets its record now instead of afterwards, while it holds the lock. That takes
         // time, which is no waiting.
-        let known = trace.lock() != 0 && !self.only_counts.load(Relaxed);
+        let known = trace.lock() != 0;
         let is_new = t.find(key_of(trace.lock(), mode)).is_none();
         let pair = if known { self.pair(t, trace, kind, mode, call.object) } else { None };
         let caller = call.caller as u64;

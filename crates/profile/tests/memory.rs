@@ -120,33 +120,61 @@ fn times(bytes: &[u8]) -> f64 {
 /// More than this is an amplification. A row of the table, with its distributions in words, is the longest of what is made of a record.
 const BOUND: f64 = 64.0;
 
+fn watch() -> Vec<Vec<u8>> {
+    vec![record(Type::KernelWatch, KernelWatch::LENGTH, &[])]
+}
+
+fn kernel_lock(number: u64) -> Vec<u8> {
+    record(Type::KernelLock, KERNEL_LOCK_LENGTH, &[number, 7, 1, 1])
+}
+
+/// A watch, and a lock of the kernel with a long name.
+fn named() -> Vec<Vec<u8>> {
+    let name = text(Type::KernelSymbol, &[&7_u64.to_le_bytes()[..], &[b'n'; 1 << 16]].concat());
+    [watch(), vec![kernel_lock(1), name]].concat()
+}
+
+fn release(lock: u64, address: u64) -> Vec<u8> {
+    record(Type::KernelRelease, KernelRelease::LENGTH, &[lock, address])
+}
+
+fn stack(lock: u64, address: u64) -> Vec<u8> {
+    record(Type::KernelStack, KernelStack::LENGTH + 8, &[lock, 1, 1, address])
+}
+
+/// What a process has mapped of a file.
+fn mapped(path: &str) -> Vec<Vec<u8>> {
+    vec![text(Type::Mappings, format!("1000-fffffff0000 r-xp 0 0 0 {path}\n").as_bytes())]
+}
+
+fn lock(i: u64) -> Vec<u8> {
+    record(Type::Lock, 64, &[i << 12])
+}
+
+/// A lock with a stack.
+fn made(i: u64) -> Vec<u8> {
+    record(Type::Lock, LOCK_LENGTH, &[1, 0, 0, 0, 1, 0, 1, (i + 1) << 12])
+}
+
+/// The lock, and a thread that takes it.
+fn taken(lock: Vec<u8>, position: u64) -> Vec<u8> {
+    [lock, record(Type::Pair, 192, &[position << 1, 0, 1])].concat()
+}
+
+/// The wait of a thread of its own, for a hold and with a stack of its own, at the moment at which the file began and ended.
+fn wait(i: u64) -> Vec<u8> {
+    let frames = FRAMES as u64;
+    let values = [i << 1, 0, i, 1000, 1000, 1000, 1000, 0, i + 1, i << 12, frames, 0, 0, 0, 0];
+    let stack = (0..frames).map(|frame| (i + 1) << 12 | frame);
+    record(Type::Wait, WAIT_LENGTH, &values.into_iter().chain(stack).collect::<Vec<_>>())
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn what_is_made_of_a_file_is_bounded_by_its_length() {
     let frames = FRAMES as u64;
-    let watch = || vec![record(Type::KernelWatch, KernelWatch::LENGTH, &[])];
-    let kernel_lock = |number| record(Type::KernelLock, KERNEL_LOCK_LENGTH, &[number, 7, 1, 1]);
-    let named = || {
-        let name = text(Type::KernelSymbol, &[&7_u64.to_le_bytes()[..], &[b'n'; 1 << 16]].concat());
-        [watch(), vec![kernel_lock(1), name]].concat()
-    };
-    // Locks in a file of a long name, and what a process has mapped of it.
     let long = "n".repeat(1 << 12);
-    let mapped =
-        |path: &str| vec![text(Type::Mappings, format!("1000-fffffff0000 r-xp 0 0 0 {path}\n").as_bytes())];
-    let taken =
-        |lock: Vec<u8>, position: u64| [lock, record(Type::Pair, 192, &[position << 1, 0, 1])].concat();
-    let lock = |i: u64| record(Type::Lock, 64, &[i << 12]);
-    let made = |i: u64| record(Type::Lock, LOCK_LENGTH, &[1, 0, 0, 0, 1, 0, 1, (i + 1) << 12]);
     let executable = vec![text(Type::Executable, long.repeat(15).as_bytes())];
-    let release = |lock, address| record(Type::KernelRelease, KernelRelease::LENGTH, &[lock, address]);
-    let stack = |lock, address| record(Type::KernelStack, KernelStack::LENGTH + 8, &[lock, 1, 1, address]);
-    // Each of a thread, for a hold and with a stack of its own, at the moment at which the file began and ended.
-    let wait = |i: u64| {
-        let values = [i << 1, 0, i, 1000, 1000, 1000, 1000, 0, i + 1, i << 12, frames, 0, 0, 0, 0];
-        let stack = (0..frames).map(|frame| (i + 1) << 12 | frame);
-        record(Type::Wait, WAIT_LENGTH, &values.into_iter().chain(stack).collect::<Vec<_>>())
-    };
     let nothing = Vec::new;
     type Each<'e> = &'e dyn Fn(u64, u64) -> Vec<u8>;
     let files: &[(&str, Vec<Vec<u8>>, bool, Each<'_>)] = &[

@@ -670,17 +670,6 @@ fn blocked_time_is_set_against_off_cpu_time() {
 }
 
 #[test]
-fn where_calls_are_only_counted_nothing_is_recorded() {
-    let file = File::new(MIB, 1);
-    file.recorder.only_count();
-    let (t, lock) = (PerThread::new(), Trace::new());
-    for _ in 0..3 {
-        file.pair(&t, &lock, 0x1000, 1, 1);
-    }
-    assert_eq!((t.counted(), table(&file).rows.len()), (6, 0));
-}
-
-#[test]
 #[cfg_attr(miri, ignore = "takes many minutes under Miri")]
 fn own_cost_is_measured_without_a_trace_in_the_file() {
     let file = File::new(MIB, 1);

@@ -23,8 +23,6 @@ pub const PROFILE: &CStr = c"CONTEND_PROFILE";
 /// A number in decimal that the file at [`PROFILE`] has in its header: whatever else has come to the path meanwhile is not
 /// recorded to.
 pub const IDENTITY: &CStr = c"CONTEND_PROFILE_IDENTITY";
-/// Set: recording is only to count calls, each in a word of its thread. For measuring what recording costs at least.
-pub const ONLY_COUNT: &CStr = c"CONTEND_ONLY_COUNT";
 
 /// The variable that says which lock objects of a kind become.
 #[must_use]

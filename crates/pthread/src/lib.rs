@@ -6,11 +6,9 @@
 //! | [`support`]     | which kinds a lock can replace, and with what help                                |
 //! | [`environment`] | the variables by which the command tells the preload library what to do                |
 //! | [`request`]     | how a lock is asked for by name                                                         |
-//! | [`symbol`]      | the name of a function or variable as it is printed, from its symbol                   |
-//! | [`wrapper`]     | which functions only wrap locking, so that their callers say more                      |
 //! | [`site`]        | how a lock is named: by its variable, or by the function and the stack that made it    |
 //!
-//! Nothing here allocates or depends on anything: the preload library calls it inside lock functions.
+//! Nothing here allocates, and it depends on `symbols` alone, which does not either: the preload library calls it inside lock functions.
 #![no_std]
 
 #[cfg(test)]
@@ -19,8 +17,5 @@ extern crate std;
 pub mod environment;
 pub mod object;
 pub mod request;
-mod rust_symbol;
 pub mod site;
 pub mod support;
-pub mod symbol;
-pub mod wrapper;

@@ -16,7 +16,7 @@
 //! locks that lies lowest of all that it is taken from. So it is the same in every run of the same program with the same libraries,
 //! whichever thread comes first. `FUNCTION@` and `FILE!ADDRESS` are written by the command alone, which has from a profile what else the function takes.
 
-use crate::symbol::{is_mangled, is_named};
+use symbols::symbol::{is_mangled, is_named};
 
 /// Sites that the user may ask for in one run.
 pub const LIMIT: usize = 15;

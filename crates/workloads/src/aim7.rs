@@ -81,7 +81,7 @@ impl JobMix {
     /// The calls of each kind in as many jobs as the weights sum up to.
     fn calls(&self) -> [u64; CALLS.len()] {
         let mut all = [0; CALLS.len()];
-        for &(weight, job) in self.weights {
+        for &(weight, job) in &self.weights {
             for (call, count) in calls_of(job) {
                 all[call as usize] += u64::from(weight) * u64::from(count);
             }

@@ -169,7 +169,7 @@ fn mixes_table() -> Table {
         Column::text("about", "what it stands for"),
         Column::number("weights", "sum of weights"),
     ]);
-    for mix in MIXES {
+    for mix in MIXES.iter() {
         table.row([Cell::from(mix.name), mix.about.into(), u64::from(mix.sum_of_weights()).into()]);
     }
     table

@@ -13,7 +13,6 @@ use object::{
     Object as _, ObjectSection as _, ObjectSegment as _, ObjectSymbol as _, ReadCache, ReadRef, SymbolKind,
 };
 use profile::read::{Mapping, Mappings, files, printable};
-use pthread::wrapper::is_wrapper;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -21,6 +20,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use symbols::wrapper::is_wrapper;
 
 /// Addresses that are kept of a stack, from the innermost.
 const DEEPEST: usize = 32;

@@ -7,10 +7,10 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use ::symbols::symbol::{ShortName, is_mangled};
+use ::symbols::wrapper::is_wrapper;
 use addr2line::gimli;
 use cpp_demangle::DemangleOptions;
-use pthread::symbol::{ShortName, is_mangled};
-use pthread::wrapper::is_wrapper;
 
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 

@@ -32,8 +32,6 @@ pub struct PerThread {
     only_joined: Cell<bool>,
     /// Key of the outermost timed hold, or 0: what is acquired meanwhile is acquired within it.
     pub(super) section: Cell<u64>,
-    /// See [`Recorder::only_count`].
-    counted: Cell<u64>,
     pub(super) off_core: OffCore,
 }
 
@@ -88,7 +86,6 @@ impl PerThread {
             refused: Cell::new(false),
             only_joined: Cell::new(false),
             section: Cell::new(0),
-            counted: Cell::new(0),
             off_core: OffCore::new(),
         }
     }
@@ -98,16 +95,6 @@ impl PerThread {
         let slot = NonNull::new(self.slot.get())?;
         // SAFETY: the thread's own slot; its record lies in the mapping, which stays.
         Some(unsafe { &*(*slot.as_ptr()).thread })
-    }
-
-    /// Counts an acquisition or release, where nothing else is to be done.
-    pub(super) fn count(&self) {
-        self.counted.set(self.counted.get().wrapping_add(1));
-    }
-
-    /// Acquisitions and releases that were only counted, see [`Recorder::only_count`].
-    pub fn counted(&self) -> u64 {
-        self.counted.get()
     }
 
     /// Uses this table from here on.

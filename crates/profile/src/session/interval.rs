@@ -180,7 +180,7 @@ impl Look {
         tasks: &[TaskValues],
         tasks_before: &[TaskValues],
     ) -> Vec<u8> {
-        let (header, then) = (self.header(), before.header());
+        let then = before.header();
         let (now, earlier) = (self.counted(), before.counted());
         let records = std::mem::take(&mut self.records);
         let ran_before: HashMap<(u64, u64), &TaskValues> =
@@ -224,7 +224,17 @@ impl Look {
             let who = (pid, self.word(thread.at + offset_of!(Thread, tid)));
             self.thread_since(before, thread, ran_before.get(&who).copied());
         }
-        for process in of(Type::Process) {
+        self.processes_since(before, &records, &used);
+        self.header_since(before, now.since(earlier));
+        self.tidy(&ended_before(&records, before));
+        self.append(run, tasks, &distributions);
+        self.bytes
+    }
+
+    /// Takes the counts of an earlier look out of processes, whose threads are those that `used` a lock since then.
+    fn processes_since(&mut self, before: &Self, records: &[Record], used: &HashSet<(u64, u64)>) {
+        let header = self.header();
+        for process in records.iter().filter(|record| record.is(Type::Process)) {
             let threads = used.iter().filter(|(section, _)| *section == process.section).count() as u64;
             self.put(process.at + offset_of!(Process, threads), threads);
             self.put(process.at + offset_of!(Process, only_joined), 0);
@@ -239,7 +249,11 @@ impl Look {
                 self.put(process.at + offset_of!(Process, clock_last_ns), header.clock_last_ns);
             }
         }
-        let counted = now.since(earlier);
+    }
+
+    /// Has the header begin at an earlier look; `counted` is what was counted since then.
+    fn header_since(&mut self, before: &Self, counted: Counted) {
+        let (header, then) = (self.header(), before.header());
         // Where nothing was timed, the rate that was asked for stands.
         let period = if counted.timed == 0 { header.sample_period } else { u64::from(counted.period()) };
         let passed = then.clock_last_ns.saturating_sub(header.clock_first_ns);
@@ -253,9 +267,6 @@ impl Look {
         ] {
             self.put(field, value);
         }
-        self.tidy(&ended_before(&records, before));
-        self.append(run, tasks, &distributions);
-        self.bytes
     }
 
     /// Takes the counts of an earlier look out of pairs; those with which nothing happened are no pairs any more. Returns the threads

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_user_has_its_number_of_jobs_by_their_weights() {
-        for mix in MIXES {
+        for mix in MIXES.iter() {
             assert_eq!(
                 [1, 100, 1_234].map(|count| jobs_of_user(mix, count).len()),
                 [1, 100, 1_234],

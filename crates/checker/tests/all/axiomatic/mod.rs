@@ -216,22 +216,7 @@ fn evaluate(
                     }
                     (Step::ReadModifyWrite { found, wrote, update, value, .. }, EventKind::Read) => {
                         let Some(old) = read(at, &values) else { break };
-                        let operand = value.value(registers);
-                        let new = match update {
-                            Update::Exchange => operand,
-                            Update::With(operator) => Expression::binary(
-                                *operator,
-                                Expression::Constant(old),
-                                Expression::Constant(operand),
-                            )
-                            .value(registers),
-                            Update::CompareExchange { expected, .. } => {
-                                if (expected.value(registers) == old) != event.succeeds {
-                                    return None;
-                                }
-                                operand
-                            }
-                        };
+                        let new = updated(update, old, value.value(registers), event.succeeds, registers)?;
                         registers[*found] = old;
                         if let Some(wrote) = wrote {
                             registers[*wrote] = Value::from(event.succeeds);
@@ -254,6 +239,26 @@ fn evaluate(
     }
     let values = values.into_iter().collect::<Option<Vec<_>>>()?;
     Some((values, registers))
+}
+
+/// What a read-modify-write that found `old` writes, or would; nothing if the guess about its success was wrong.
+fn updated(
+    update: &Update,
+    old: Value,
+    operand: Value,
+    succeeds: bool,
+    registers: &[Value],
+) -> Option<Value> {
+    match update {
+        Update::Exchange => Some(operand),
+        Update::With(operator) => {
+            let [old, operand] = [old, operand].map(Expression::Constant);
+            Some(Expression::binary(*operator, old, operand).value(registers))
+        }
+        Update::CompareExchange { expected, .. } => {
+            ((expected.value(registers) == old) == succeeds).then_some(operand)
+        }
+    }
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -349,6 +354,17 @@ fn weak_lift(r: &Relation, t: &Relation) -> Relation {
     then(&then(t, &across), t)
 }
 
+/// An execution, and the relations between its events of which every model is made.
+struct Execution<'a> {
+    events: &'a [Event],
+    together: Relation,
+    po: Relation,
+    rf: Relation,
+    co: Relation,
+    fr: Relation,
+    com: Relation,
+}
+
 /// Whether each model allows the execution.
 fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> [bool; 4] {
     let count = events.len();
@@ -356,8 +372,7 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
         |write: usize| orders[events[write].location].iter().position(|&w| w == write).unwrap() + 1;
     let read_position = |read: usize| sources[read].map_or(0, position);
     let is = |event: usize, kind: EventKind| events[event].kind == kind;
-    let same_location =
-        |a: usize, b: usize| !is(a, EventKind::Fence) && events[a].location == events[b].location;
+    let same_location = |a: usize, b: usize| same_location(events, a, b);
     let po = relation(count, |a, b| events[a].thread == events[b].thread && a < b);
     let rf = relation(count, |a, b| is(b, EventKind::Read) && sources[b] == Some(a));
     let co = relation(count, |a, b| {
@@ -385,106 +400,141 @@ fn judge(events: &[Event], sources: &[Option<usize>], orders: &[Vec<usize>]) -> 
     if !acyclic(&strong_lift(&com, &together)) || !acyclic(&strong_lift(&union(&po, &rf), &together)) {
         return [false; 4];
     }
+    let execution = Execution { events, together, po, rf, co, fr, com };
     Model::ALL.map(|model| match model {
-        Model::Sc => {
-            let order = union(&po, &com);
-            acyclic(&order) && acyclic(&strong_lift(&order, &together))
-        }
-        Model::Tso | Model::Pso => {
-            let full = |e: usize| {
-                is(e, EventKind::Fence) && events[e].ordering == Ordering::SeqCst
-                    || events[e].boundary
-                    || events[e].locked && (model == Model::Tso || step_is_seq_cst(events, e))
-            };
-            // A store that is seq_cst is followed by a full fence.
-            let drained = |a: usize, b: usize| {
-                full(a)
-                    || full(b)
-                    || (a..b).any(|e| {
-                        po[a] & (1 << b) != 0
-                            && (full(e) && e > a
-                                || is(e, EventKind::Write) && events[e].ordering == Ordering::SeqCst)
-                    })
-            };
-            let releases = |e: usize| {
-                matches!(events[e].ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
-            };
-            let barrier = |a: usize, b: usize| {
-                is(b, EventKind::Write) && releases(b)
-                    || (a + 1..b).any(|e| releases(e) && (is(e, EventKind::Fence)))
-            };
-            let kept = relation(count, |a, b| {
-                po[a] & (1 << b) != 0
-                    && match (events[a].kind, events[b].kind) {
-                        _ if drained(a, b) => true,
-                        (EventKind::Fence, _) | (_, EventKind::Fence) => false,
-                        (EventKind::Read, _) => true,
-                        // What writes memory directly is over before anything later.
-                        (EventKind::Write, _) if events[a].locked => true,
-                        (EventKind::Write, EventKind::Write) => {
-                            model == Model::Tso || same_location(a, b) || barrier(a, b)
-                        }
-                        (EventKind::Write, EventKind::Read) => {
-                            events[b].locked && events[b].partner.is_some() && same_location(a, b)
-                        }
-                    }
-            });
-            let rfe = relation(count, |a, b| rf[a] & (1 << b) != 0 && events[a].thread != events[b].thread);
-            let order = union(&kept, &union(&union(&rfe, &co), &fr));
-            acyclic(&order) && acyclic(&strong_lift(&order, &together))
-        }
-        Model::Ra => {
-            let acquires = |e: usize| {
-                matches!(events[e].ordering, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst)
-            };
-            let releases = |e: usize| {
-                matches!(events[e].ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
-            };
-            let seq_cst = |e: usize| events[e].ordering == Ordering::SeqCst;
-            let rmw = relation(count, |a, b| is(a, EventKind::Read) && events[a].partner == Some(b));
-            // Release sequences of C++20: read-modify-writes alone continue one.
-            let sequence = optional(&closure(&then(&rf, &rmw)));
-            let fence_before = relation(count, |a, b| {
-                po[a] & (1 << b) != 0 && is(a, EventKind::Fence) && releases(a) && is(b, EventKind::Write)
-            });
-            let released = union(
-                &relation(count, |a, b| a == b && is(a, EventKind::Write) && releases(a)),
-                &fence_before,
-            );
-            let fence_after = relation(count, |a, b| {
-                po[a] & (1 << b) != 0 && is(a, EventKind::Read) && is(b, EventKind::Fence) && acquires(b)
-            });
-            let acquired =
-                union(&relation(count, |a, b| a == b && is(a, EventKind::Read) && acquires(a)), &fence_after);
-            let sw = then(&then(&then(&released, &sequence), &rf), &acquired);
-            let synchronised = closure(&union(&po, &sw));
-            let conflicts = weak_lift(&union(&com, &then(&co, &rf)), &together);
-            let whole = strong_lift(&union(&synchronised, &conflicts), &together);
-            let hb = closure(&union(&synchronised, &whole));
-            if !acyclic(&hb) {
-                return false;
-            }
-            let eco = closure(&com);
-            let coherent = then(&hb, &optional(&eco)).iter().enumerate().all(|(n, row)| row & (1 << n) == 0);
-            if !coherent {
-                return false;
-            }
-            let po_elsewhere = relation(count, |a, b| po[a] & (1 << b) != 0 && !same_location(a, b));
-            let hb_loc = relation(count, |a, b| hb[a] & (1 << b) != 0 && same_location(a, b));
-            let scb = union(
-                &union(&po, &then(&then(&po_elsewhere, &hb), &po_elsewhere)),
-                &union(&hb_loc, &union(&co, &fr)),
-            );
-            let access = relation(count, |a, b| a == b && seq_cst(a) && !is(a, EventKind::Fence));
-            let fence = relation(count, |a, b| a == b && seq_cst(a) && is(a, EventKind::Fence));
-            let from = union(&access, &then(&fence, &optional(&hb)));
-            let to = union(&access, &then(&optional(&hb), &fence));
-            let base = then(&then(&from, &scb), &to);
-            let between = union(&hb, &then(&then(&hb, &eco), &hb));
-            let fences = then(&then(&fence, &between), &fence);
-            acyclic(&union(&base, &fences))
-        }
+        Model::Sc => execution.is_ordered(&union(&execution.po, &execution.com)),
+        Model::Tso | Model::Pso => execution.is_ordered(&execution.of_store_buffers(model)),
+        Model::Ra => execution.is_allowed_by_ra(),
     })
+}
+
+fn same_location(events: &[Event], a: usize, b: usize) -> bool {
+    events[a].kind != EventKind::Fence && events[a].location == events[b].location
+}
+
+fn releases(event: &Event) -> bool {
+    matches!(event.ordering, Ordering::Release | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+fn acquires(event: &Event) -> bool {
+    matches!(event.ordering, Ordering::Acquire | Ordering::AcqRel | Ordering::SeqCst)
+}
+
+impl Execution<'_> {
+    fn is(&self, event: usize, kind: EventKind) -> bool {
+        self.events[event].kind == kind
+    }
+
+    fn relation(&self, related: impl Fn(usize, usize) -> bool) -> Relation {
+        relation(self.events.len(), related)
+    }
+
+    /// Whether `b` comes after `a` in its thread.
+    fn follows(&self, a: usize, b: usize) -> bool {
+        self.po[a] & (1 << b) != 0
+    }
+
+    /// Whether transactions can be at one place of the order.
+    fn is_ordered(&self, order: &Relation) -> bool {
+        acyclic(order) && acyclic(&strong_lift(order, &self.together))
+    }
+
+    /// Whether nothing of a thread passes the event.
+    fn is_full_fence(&self, model: Model, e: usize) -> bool {
+        let event = &self.events[e];
+        self.is(e, EventKind::Fence) && event.ordering == Ordering::SeqCst
+            || event.boundary
+            || event.locked && (model == Model::Tso || step_is_seq_cst(self.events, e))
+    }
+
+    /// The order of memory where stores wait in a buffer.
+    fn of_store_buffers(&self, model: Model) -> Relation {
+        let events = self.events;
+        // A store that is seq_cst is followed by a full fence.
+        let drained = |a: usize, b: usize| {
+            let seq_cst = |e: usize| self.is(e, EventKind::Write) && events[e].ordering == Ordering::SeqCst;
+            let between = |e: usize| self.is_full_fence(model, e) && e > a || seq_cst(e);
+            self.is_full_fence(model, a)
+                || self.is_full_fence(model, b)
+                || self.follows(a, b) && (a..b).any(between)
+        };
+        let barrier = |a: usize, b: usize| {
+            self.is(b, EventKind::Write) && releases(&events[b])
+                || (a + 1..b).any(|e| releases(&events[e]) && self.is(e, EventKind::Fence))
+        };
+        let stays = |a: usize, b: usize| match (events[a].kind, events[b].kind) {
+            _ if drained(a, b) => true,
+            (EventKind::Fence, _) | (_, EventKind::Fence) => false,
+            (EventKind::Read, _) => true,
+            // What writes memory directly is over before anything later.
+            (EventKind::Write, _) if events[a].locked => true,
+            (EventKind::Write, EventKind::Write) => {
+                model == Model::Tso || same_location(events, a, b) || barrier(a, b)
+            }
+            (EventKind::Write, EventKind::Read) => {
+                events[b].locked && events[b].partner.is_some() && same_location(events, a, b)
+            }
+        };
+        let kept = self.relation(|a, b| self.follows(a, b) && stays(a, b));
+        let rfe = self.relation(|a, b| self.rf[a] & (1 << b) != 0 && events[a].thread != events[b].thread);
+        union(&kept, &union(&union(&rfe, &self.co), &self.fr))
+    }
+
+    /// Which release each acquisition synchronises with.
+    fn synchronises_with(&self) -> Relation {
+        let events = self.events;
+        let rmw = self.relation(|a, b| self.is(a, EventKind::Read) && events[a].partner == Some(b));
+        // Release sequences of C++20: read-modify-writes alone continue one.
+        let sequence = optional(&closure(&then(&self.rf, &rmw)));
+        let fence_before = self.relation(|a, b| {
+            let is_release = self.is(a, EventKind::Fence) && releases(&events[a]);
+            self.follows(a, b) && is_release && self.is(b, EventKind::Write)
+        });
+        let released = union(
+            &self.relation(|a, b| a == b && self.is(a, EventKind::Write) && releases(&events[a])),
+            &fence_before,
+        );
+        let fence_after = self.relation(|a, b| {
+            let is_acquire = self.is(b, EventKind::Fence) && acquires(&events[b]);
+            self.follows(a, b) && self.is(a, EventKind::Read) && is_acquire
+        });
+        let acquired = union(
+            &self.relation(|a, b| a == b && self.is(a, EventKind::Read) && acquires(&events[a])),
+            &fence_after,
+        );
+        then(&then(&then(&released, &sequence), &self.rf), &acquired)
+    }
+
+    fn is_allowed_by_ra(&self) -> bool {
+        let Self { events, together, po, rf, co, fr, com } = self;
+        let synchronised = closure(&union(po, &self.synchronises_with()));
+        let conflicts = weak_lift(&union(com, &then(co, rf)), together);
+        let whole = strong_lift(&union(&synchronised, &conflicts), together);
+        let hb = closure(&union(&synchronised, &whole));
+        if !acyclic(&hb) {
+            return false;
+        }
+        let eco = closure(com);
+        let coherent = then(&hb, &optional(&eco)).iter().enumerate().all(|(n, row)| row & (1 << n) == 0);
+        if !coherent {
+            return false;
+        }
+        let seq_cst = |e: usize| events[e].ordering == Ordering::SeqCst;
+        let po_elsewhere = self.relation(|a, b| self.follows(a, b) && !same_location(events, a, b));
+        let hb_loc = self.relation(|a, b| hb[a] & (1 << b) != 0 && same_location(events, a, b));
+        let scb = union(
+            &union(po, &then(&then(&po_elsewhere, &hb), &po_elsewhere)),
+            &union(&hb_loc, &union(co, fr)),
+        );
+        let access = self.relation(|a, b| a == b && seq_cst(a) && !self.is(a, EventKind::Fence));
+        let fence = self.relation(|a, b| a == b && seq_cst(a) && self.is(a, EventKind::Fence));
+        let from = union(&access, &then(&fence, &optional(&hb)));
+        let to = union(&access, &then(&optional(&hb), &fence));
+        let base = then(&then(&from, &scb), &to);
+        let between = union(&hb, &then(&then(&hb, &eco), &hb));
+        let fences = then(&then(&fence, &between), &fence);
+        acyclic(&union(&base, &fences))
+    }
 }
 
 fn step_is_seq_cst(events: &[Event], event: usize) -> bool {

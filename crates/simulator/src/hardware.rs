@@ -46,6 +46,8 @@ pub struct Hardware {
     pub broadcasts: bool,
     /// A die's cache answers what its cores have among them, without asking the home.
     pub resolves_locally: bool,
+    /// A line that comes from another die or from memory brings along the other line of its aligned pair.
+    pub line_pairs: bool,
     /// A load or store that the core's own cache answers.
     pub hit: Time,
     /// An atomic read-modify-write that the core's own cache answers.
@@ -142,6 +144,7 @@ impl Hardware {
             protocol: coherence.protocol,
             broadcasts: coherence.probes == Probes::Broadcast,
             resolves_locally: coherence.resolves_locally,
+            line_pairs: coherence.line_pairs,
             // Each takes time, or a thread would go on for ever at one instant.
             hit: costs.time(&coherence.hit).unwrap_or_else(|| costs.cycles(HIT_CYCLES)).max(1),
             atomic: costs.time(&coherence.atomic).unwrap_or_else(|| costs.cycles(ATOMIC_CYCLES)).max(1),

@@ -122,6 +122,81 @@ fn a_broadcast_waits_for_the_farthest_die() {
     assert!(elapsed("broadcast") > elapsed("exact"), "{} {}", elapsed("broadcast"), elapsed("exact"));
 }
 
+/// By hand: two words on an aligned pair of lines. Core 0 writes the second one, core 4 asks for the first, and then each core
+/// uses the second one again. Core 4 has it if it came along, and core 0 has to ask before it writes what another core has.
+#[test]
+fn the_other_line_of_a_pair_comes_along_and_is_lost_to_its_writer() {
+    #[repr(align(64))]
+    struct Line(U64);
+    #[repr(align(128))]
+    struct Pair([Line; 2]);
+    let run = |line_pairs: bool, reads: bool| {
+        let machine = Hardware { line_pairs, ..hardware_with("protocol = \"MESI\"", "protocol = \"MESI\"") };
+        let body = || {
+            let pair = Placed::<_, M>::new(Pair([Line(U64::ZERO), Line(U64::ZERO)]), Home::Node(0));
+            let [first, second] = &pair.0;
+            assert_eq!(&raw const *second as usize % 128, 64, "the second line of an aligned pair");
+            M::run(&Plan::on(&[0, 4]), &|thread| {
+                let at = |turn: u64| M::delay(turn * 100_000 - M::now());
+                if thread == 0 {
+                    at(1);
+                    second.0.store(1, Relaxed);
+                    at(3);
+                    second.0.store(2, Relaxed);
+                } else {
+                    at(2);
+                    first.0.load(Relaxed);
+                    at(4);
+                    if reads {
+                        assert_eq!(second.0.load(Relaxed), 2);
+                    }
+                }
+            });
+        };
+        let report = Simulation::new(&machine).run(body).unwrap().1;
+        report.all_lines.home_requests
+    };
+    // One request each for the first use of a line; with pairs the writer's second one.
+    assert_eq!((run(false, false), run(true, false)), (2, 3));
+    // What the writer has taken back is read with a request in either case.
+    assert_eq!((run(false, true), run(true, true)), (3, 4));
+}
+
+/// A core that reads one line after the other asks for every second one.
+#[test]
+fn a_core_that_reads_on_asks_once_for_a_pair_of_lines() {
+    const LINES: usize = 64;
+    let run = |line_pairs: bool| {
+        let machine = Hardware { line_pairs, ..hardware_with("protocol = \"MESI\"", "protocol = \"MESI\"") };
+        let body = || {
+            #[repr(align(128))]
+            struct Lines([[U64; 8]; LINES]);
+            let lines =
+                Placed::<_, M>::new(Lines([const { [const { U64::ZERO }; 8] }; LINES]), Home::Node(0));
+            M::run(&Plan::on(&[4]), &|_| lines.0.iter().for_each(|line| _ = line[0].load(Relaxed)));
+        };
+        Simulation::new(&machine).run(body).unwrap().1.all_lines.home_requests
+    };
+    assert_eq!((run(false), run(true)), (LINES as u64, LINES as u64 / 2));
+}
+
+/// A line that comes along is never one that another core is about to write: waiters that watch it hear of each change.
+#[test]
+fn waiters_hear_of_changes_to_lines_that_came_along() {
+    for more in ["", "\nresolves_locally = false"] {
+        let to = format!("protocol = \"MESI\"\nline_pairs = true{more}");
+        let machine = hardware_with("protocol = \"MESI\"", &to);
+        for lock in ["ticket", "mcs", "kernel-mutex", "clh"] {
+            let load = workloads::Load { threads: 8, duration_ns: 300_000, ..Default::default() };
+            let workload = catalogue::find("fig10").unwrap();
+            let run = Simulation::new(&machine)
+                .run(|| catalogue::run::<M>(workload, lock, &load).unwrap())
+                .unwrap_or_else(|stopped| panic!("{lock}: {stopped}"));
+            assert!(run.0.acquisitions() > 100, "{lock}");
+        }
+    }
+}
+
 fn refusing(try_ns: u64) -> Hardware {
     let hardware = hardware_with("protocol = \"MESI\"", "protocol = \"MESI\"\nresolves_locally = false");
     Hardware { refused_try: try_ns * PS_PER_NS, ..hardware }

@@ -160,13 +160,13 @@ impl Memory {
             _ if asked.request.writes() => self.invalidate_others(clock, asked, ask),
             _ => (self.load_clean(asked), asked.at + self.hardware.serial_read),
         };
-        self.answered(asked, now, done, answered);
+        self.answered(clock, asked, now, (done, answered));
         Some(done)
     }
 
     /// The request is settled: its die has the line from `done` on, and the home takes the next one at `free`, or later
     /// if it has to refuse others meanwhile.
-    fn answered(&mut self, asked: AtHome, now: Time, done: Time, free: Time) {
+    fn answered(&mut self, clock: &mut Clock, asked: AtHome, now: Time, (done, free): (Time, Time)) {
         let entry = self.lines.get(asked.line);
         let tries = (entry.at_home.len() + entry.in_die.len()) as u64 * self.hardware.refused_try;
         if tries > 0 {
@@ -175,6 +175,9 @@ impl Memory {
         let entry = self.lines.get(asked.line);
         entry.home_free = free + tries;
         entry.banks[asked.die].busy = entry.banks[asked.die].busy.max(done);
+        if self.hardware.line_pairs {
+            self.fetch_pair(clock, asked.line, asked.core, asked.die);
+        }
     }
 
     /// A home's probe reaches the die that owns the line: when those that came before are served, it goes on to the
@@ -251,7 +254,7 @@ impl Memory {
         } else {
             self.interconnect.reach_node(owner_die, asked.home, sent)
         };
-        self.answered(asked, now, done, free);
+        self.answered(clock, asked, now, (done, free));
         clock.push(done, Event::Resume(thread));
         self.open_home(clock, line);
     }

@@ -1,7 +1,7 @@
 //! The coherent memory: lines with their directory entries, the cores' caches, and what carries messages among them.
 //!
 //! It knows of threads only what they ask for and which lines they watch. [`die`] has how a request finds its line in its
-//! die's cache, [`home`] the rest.
+//! die's cache, [`home`] the rest, and [`pair`] which line comes along.
 
 mod cache;
 mod die;
@@ -9,6 +9,7 @@ mod home;
 mod interconnect;
 mod latency;
 mod lines;
+mod pair;
 mod requester;
 mod transactions;
 

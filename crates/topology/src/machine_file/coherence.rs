@@ -40,6 +40,9 @@ macro_rules! coherence {
             /// Whether a die's last-level cache answers what its cores have among them without asking the home.
             #[serde(default = "yes")]
             pub resolves_locally: bool,
+            /// Whether a line that comes from another die or from memory brings along the other line of its aligned pair.
+            #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+            pub line_pairs: bool,
             $(
                 $(#[$doc])*
                 #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +71,7 @@ macro_rules! coherence {
                     protocol: Protocol::Mesi,
                     probes: exact(),
                     resolves_locally: yes(),
+                    line_pairs: false,
                     $($name: None,)*
                     sockets_per_controller: None,
                     hops: Vec::new(),

@@ -24,7 +24,7 @@
 //! |-------------------------------------------------------------|------|
 //! | nothing is known                                             | `Mutex<T>` and `RwLock<T>`, which are [`Adaptive`], in 16 bytes: waiters back off, then spin in a queue, then sleep |
 //! | nothing is known, and there are many locks                   | `Mutex<T, Futex>` and `RwLock<T, Rw>`, in 4 bytes: waiters back off, then sleep |
-//! | most look and few change                                     | `RwLock<T>`; measure: a reader writes the lock's word, too, so that short reads gain nothing |
+//! | many look, and some change                                   | `RwLock<T>`; measure: a reader writes the lock's word, too, so that short reads gain nothing |
 //! | one that looks may have to change                            | `RwLock<T, Upgradable>` |
 //! | many threads, no more than cores, wait for short sections    | `Mutex<T, Mcs>`; [`K42`] for threads that hold several at once; [`Qspin`] in 4 bytes |
 //! | the same, in the order of arrival, and waiters that give up  | `Mutex<T, ClhTimed>` or [`Osq`] |
@@ -32,6 +32,9 @@
 //! | threads of real-time priorities share a lock                 | [`InheritingMutex<T>`](api::InheritingMutex), which is [`RtMutex`] |
 //! | threads take several locks, in no order of their own         | [`WwMutex<T>`](WwMutex), in a [transaction](WwClass::transaction) |
 //! | threads wait for something else than a lock                  | a [`WaitTable`]: the thread that changes it wakes them |
+//! | most look, few change, and the value is a few words           | a [`SeqLock`]: readers write nothing |
+//! | most look, few change, and the value is large                 | a [`ReadMostly`]: readers share no line, and writers pay for it |
+//! | all count, and few ask for the count                          | a [`Counter`] |
 //!
 //! [`GlibcMutex`] and the other locks of glibc are what programs have without contend, for simulation and comparison.
 //! [`Tas`], [`Ticket`] and the rest are what the literature compares with: baselines that collapse, and the steps between
@@ -80,6 +83,7 @@ pub mod catalogue;
 mod clh;
 mod clh_timed;
 mod condvar;
+mod counter;
 #[cfg(feature = "deadlock_detection")]
 pub mod deadlock;
 #[cfg(not(feature = "deadlock_detection"))]
@@ -102,8 +106,10 @@ mod mcs_queue;
 mod mcs_tp;
 mod once;
 mod osq;
+mod own_line;
 pub mod prelude;
 mod qspin;
+mod read_mostly;
 #[cfg(doctest)]
 #[doc = include_str!("refused.md")]
 mod refused {}
@@ -114,6 +120,7 @@ mod rw_naive;
 mod rw_queued;
 mod rwsem;
 mod semaphore;
+mod seq_lock;
 pub mod source;
 mod spinners;
 pub mod spinning;
@@ -138,6 +145,7 @@ pub use barrier::Barrier;
 pub use clh::Clh;
 pub use clh_timed::ClhTimed;
 pub use condvar::{Condvar, WaitTimeoutResult};
+pub use counter::Counter;
 pub use elided::{Elidable, Elided};
 pub use elision::{
     LazySubscription, Next, Policy, RetryLessOften, RetryOneByOne, RetryThenSkip, RetryWhenFree, Subscription,
@@ -159,12 +167,14 @@ pub use mcs_tp::McsTp;
 pub use once::Once;
 pub use osq::Osq;
 pub use qspin::Qspin;
+pub use read_mostly::ReadMostly;
 pub use rt::RtMutex;
 pub use rw::Rw;
 pub use rw_naive::RwNaive;
 pub use rw_queued::RwQueued;
 pub use rwsem::{FIFO, Rwsem, RwsemFifo, RwsemNoSpin, SPINNING, STEALING};
 pub use semaphore::{Permit, Semaphore};
+pub use seq_lock::SeqLock;
 pub use tas::Tas;
 pub use tas_backoff::TasBackoff;
 pub use ticket::Ticket;

@@ -26,11 +26,20 @@ pub type Barrier = crate::Barrier<Patient>;
 /// [`crate::Condvar`] on the hardware.
 pub type Condvar = crate::Condvar<Patient>;
 
+/// [`crate::Counter`] on the hardware.
+pub type Counter<const SHARDS: usize = 32> = crate::Counter<SHARDS, Patient>;
+
 /// [`crate::Once`] on the hardware.
 pub type Once = crate::Once<Patient>;
 
+/// [`crate::ReadMostly`] on the hardware.
+pub type ReadMostly<T, const SHARDS: usize = 32, L = Rw> = crate::ReadMostly<T, SHARDS, L, Patient>;
+
 /// [`crate::Semaphore`] on the hardware.
 pub type Semaphore = crate::Semaphore<Patient>;
+
+/// [`crate::SeqLock`] on the hardware.
+pub type SeqLock<T, const WORDS: usize, L = Futex> = crate::SeqLock<T, WORDS, L, Patient>;
 
 /// [`crate::WaitTable`] on the hardware.
 pub type WaitTable = crate::WaitTable<Patient>;

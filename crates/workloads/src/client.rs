@@ -16,6 +16,7 @@ mod leaving;
 mod object;
 mod promises;
 mod references;
+pub mod scalable;
 mod several;
 mod shared;
 pub mod transactions;

@@ -31,7 +31,8 @@ Client = Literal[
     "three-notifications", "gated-tries", "gated-times-out", "gated-gives-up", "gated-reader-leaves",
     "gated-writer-leaves", "gated-downgrades", "gated-freed", "first-come", "no-look", "one-of-each-size",
     "permit-guards", "for-none", "waits-while", "waits-until-so", "stays-upgradable", "upgrade-gives-up",
-    "second-gives-up",
+    "second-gives-up", "reads-whole", "updates", "tries-whole", "counts", "sums-grow", "beside-writer", "writers-meet",
+    "readers-meet", "one-shard",
 ]
 Engine = Literal["simulated", "chain"]
 Variant = Literal["waiters", "contenders", "formula", "formula-balanced", "growing"]

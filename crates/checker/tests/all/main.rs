@@ -24,6 +24,7 @@ mod operational;
 mod polls;
 mod random;
 mod replays;
+mod scalable;
 mod searches;
 mod seeded_bugs;
 mod states;

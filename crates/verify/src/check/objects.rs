@@ -1,4 +1,5 @@
-//! What is checked besides the locks of the catalogue: locks that are acquired in a way of their own, and what threads wait on.
+//! What is checked besides the locks of the catalogue: locks that are acquired in a way of their own, what threads wait on, and what they
+//! share where no lock scales.
 
 use super::waiting::{
     all_permits_but_those_taken, barrier_for_none, first_comes_first, guard_is_notified,
@@ -16,7 +17,7 @@ use workloads::client::transactions::{
     all_at_once, one_alone, one_gives_up, one_goes_in_front, opposite, ring, same_order, two_and_one_alone,
     younger_dies,
 };
-use workloads::client::{Chosen, Wrong, waiting};
+use workloads::client::{Chosen, Wrong, scalable, waiting};
 
 /// They are named as locks are; only `CLIENTS` suit those that are none.
 pub const OBJECTS: &[Lock] = &[
@@ -36,6 +37,9 @@ pub const OBJECTS: &[Lock] = &[
         "a gate in front of a reader-writer lock, for readers that become the writer",
         false,
     ),
+    object("seq-lock", "a value of a few words that readers read again when a writer came between", false),
+    object("counter", "a counter with a shard for each thread", false),
+    object("read-mostly", "a value with a reader-writer lock for each thread", false),
 ];
 
 const RT: &str = "rt-mutex";
@@ -95,7 +99,7 @@ const fn client(
 }
 
 /// All of them.
-pub(super) const CLIENTS: [ObjectClient; 68] = [
+pub(super) const CLIENTS: [ObjectClient; 77] = [
     client("condvar", "notified", 2, waiting::one_is_notified::<Checked>),
     client("condvar", "all-notified", 3, waiting::all_are_notified::<Checked>),
     client("condvar", "times-out", 2, waiting::one_times_out::<Checked>),
@@ -164,4 +168,13 @@ pub(super) const CLIENTS: [ObjectClient; 68] = [
     client("upgradable", "stays-upgradable", 2, gated::keeps_its_upgradable_hold),
     client("upgradable", "upgrade-gives-up", 2, gated::upgrade_gives_up),
     client("upgradable", "second-gives-up", 2, gated::second_gives_up),
+    client("seq-lock", "reads-whole", 2, scalable::reads_are_whole::<Checked>),
+    client("seq-lock", "updates", 2, scalable::updates_add_up::<Checked>),
+    client("seq-lock", "tries-whole", 2, scalable::tries_are_whole::<Checked>),
+    client("counter", "counts", 3, scalable::counts_add_up::<Checked>),
+    client("counter", "sums-grow", 2, scalable::sums_grow::<Checked>),
+    client("read-mostly", "beside-writer", 3, scalable::readers_beside_a_writer::<Checked>),
+    client("read-mostly", "writers-meet", 2, scalable::writers_meet::<Checked>),
+    client("read-mostly", "readers-meet", 2, scalable::readers_meet::<Checked, 2>),
+    client("read-mostly", "one-shard", 2, scalable::readers_meet::<Checked, 1>),
 ];

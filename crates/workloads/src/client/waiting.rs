@@ -7,15 +7,15 @@ use machine::Ordering::{Acquire, Relaxed, Release};
 use machine::{Deadline, Home, Integer, Machine, Placed, PlainCell, Plan, Slept, Timeout, Word};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-fn placed<T: Sync, M: Machine>(value: T) -> Placed<T, M> {
+pub(super) fn placed<T: Sync, M: Machine>(value: T) -> Placed<T, M> {
     Placed::new(value, Home::FirstTouch)
 }
 
-fn cell<M: Machine>() -> Placed<M::Cell<u32>, M> {
+pub(super) fn cell<M: Machine>() -> Placed<M::Cell<u32>, M> {
     placed(PlainCell::ZERO)
 }
 
-fn is(wanted: u32, found: u32) -> Result<(), String> {
+pub(super) fn is(wanted: u32, found: u32) -> Result<(), String> {
     if found == wanted { Ok(()) } else { Err(format!("{found} instead of {wanted}")) }
 }
 

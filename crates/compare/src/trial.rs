@@ -163,6 +163,8 @@ fn wait_or_kill(child: &Child, limit: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, Signal, kill_process};
+    use session::noise::cpu_of_started;
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -202,6 +204,24 @@ mod tests {
             assert!(started.elapsed() < LONG, "what the program left behind was not killed");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    #[test]
+    fn a_daemon_of_the_program_is_no_other_program() {
+        const BURNT: Duration = Duration::from_millis(100);
+        let before = cpu_of_started();
+        // Its number comes once it has left the group.
+        let script = "echo $(setsid sh -c 'echo $$; exec > /dev/null 2>&1; while :; do :; done' &)";
+        let trial = shell(script, LONG);
+        let daemon = Pid::from_raw(trial.output.trim().parse().unwrap()).unwrap();
+        let started = Instant::now();
+        let mut is_counted = false;
+        while !is_counted && started.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(5));
+            is_counted = cpu_of_started().saturating_sub(before) > BURNT;
+        }
+        kill_process(daemon, Signal::KILL).unwrap();
+        assert!(is_counted, "it has left the group and the session of the program");
     }
 
     #[test]

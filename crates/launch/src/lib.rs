@@ -315,7 +315,8 @@ fn preload_list(library: &std::path::Path) -> OsString {
 /// The process group that the program runs in; 0 while there is none.
 static GROUP: AtomicI32 = AtomicI32::new(0);
 
-/// Starts a program in a process group of its own, which an interrupt of the command reaches too.
+/// Starts a program in a process group of its own, which an interrupt of the command reaches too. From then on what a program leaves
+/// behind comes to this process.
 ///
 /// # Errors
 ///
@@ -341,6 +342,7 @@ pub fn spawn_group(command: &mut Command) -> anyhow::Result<Child> {
         unsafe { signals::handle(signal, forward) };
     }
     let ignored = supervise::make_children_waitable();
+    supervise::adopt_orphans();
     let in_child = move || {
         ignored.restore();
         // The terminal is the command's: what writes to it or sets it is not stopped, and what reads from it gets an error.
@@ -374,7 +376,7 @@ pub fn end_group(child: &mut Child) -> anyhow::Result<ExitStatus> {
     GROUP.store(0, Ordering::Relaxed);
     let status = child.wait().context("cannot wait for the program")?;
     let killed = Instant::now();
-    // Where this process is the first of a container, what the program leaves behind comes to it.
+    // What the program leaves behind comes to this process.
     loop {
         // A number of a group that has ended may be used again, though hardly by a child of this process.
         match waitpgid(Pid::from_child(child), WaitOptions::NOHANG) {

@@ -9,8 +9,9 @@
 use anyhow::{Context as _, ensure};
 use rustix::io::Errno;
 use rustix::process::{
-    DumpableBehavior, Pid, Resource, Signal, WaitId, WaitIdOptions, getppid, kill_process,
-    kill_process_group, set_dumpable_behavior, set_parent_process_death_signal, setrlimit, waitid,
+    DumpableBehavior, Pid, Resource, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process,
+    kill_process_group, set_child_subreaper, set_dumpable_behavior, set_parent_process_death_signal,
+    setrlimit, waitid,
 };
 use rustix::stdio::{dup2_stdin, dup2_stdout};
 use std::cell::Cell;
@@ -95,7 +96,7 @@ impl Supervised {
     pub fn start(command: &mut Command, held: &Held) -> anyhow::Result<Self> {
         let before = held.before;
         ensure!(!held.has_come(), "interrupted");
-        let launcher = rustix::process::getpid();
+        let launcher = getpid();
         let ignored = make_children_waitable();
         let files = kernel_locks::files::before();
         let in_child = move || {
@@ -106,7 +107,7 @@ impl Supervised {
             }
             die_with_parent()?;
             if getppid() != Some(launcher) {
-                kill_process(rustix::process::getpid(), Signal::KILL)?; // the launcher was killed before that
+                kill_process(getpid(), Signal::KILL)?; // the launcher was killed before that
             }
             Ok(())
         };
@@ -174,6 +175,13 @@ impl ChildrenIgnored {
             signals::ignore(libc::SIGPIPE);
         }
     }
+}
+
+/// Makes this process the parent of what its children leave behind, so that daemons of a program are known to be the program's. Those that
+/// have left its group are not reaped before this process ends, and their time counts until then.
+pub fn adopt_orphans() {
+    // Where it cannot be, they are other programs.
+    let _ = set_child_subreaper(Some(getpid()));
 }
 
 /// Waits for a child's end, and leaves it to be reaped.

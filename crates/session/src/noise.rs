@@ -3,6 +3,7 @@
 //! What ran meanwhile decides, not the load average, which the build before has left behind. `/proc/stat` is read by hand: `procfs`
 //! reads the counts of each interrupt, too.
 
+mod descendants;
 mod throttled;
 
 use crate::host::allowed_cores;
@@ -210,9 +211,13 @@ impl Noise {
     }
 }
 
-/// CPU time of this process and of the children that it has waited for.
 fn own_cpu() -> Duration {
-    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN].into_iter().map(cpu_of).sum()
+    cpu_of(libc::RUSAGE_SELF) + cpu_of_started()
+}
+
+/// CPU time of what this process has started, and of what that has: the children that it has waited for, and all that descends from it.
+pub fn cpu_of_started() -> Duration {
+    cpu_of(libc::RUSAGE_CHILDREN) + descendants::cpu()
 }
 
 /// CPU time of those whom `who` means to getrusage.

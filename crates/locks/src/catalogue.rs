@@ -67,6 +67,21 @@ impl Group {
         }
     }
 
+    /// What stands above its locks in documents and headers.
+    #[must_use]
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Self::Start => "Start here",
+            Self::Spinning => "Spin locks without a queue",
+            Self::Queue => "Spin locks whose waiters queue up",
+            Self::ReaderWriter => "Reader-writer locks, as Linux has them",
+            Self::Sleeping => "Locks that sleep, as Linux has them",
+            Self::History => "History: what others have taken the place of",
+            Self::Study => "For study: under patents, so that programs do not get them from here",
+            Self::Glibc => "The C library's algorithms, for comparison",
+        }
+    }
+
     /// Whether programs are made with its locks: the others are there to be compared with.
     #[must_use]
     pub const fn is_for_use(self) -> bool {

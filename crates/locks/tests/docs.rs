@@ -31,7 +31,7 @@ fn tables() -> String {
              | name | bytes | family | timed | shared | held at once by a thread | each waiting thread needs | fairness | source |\n\
              |---|--:|---|:-:|:-:|---|---|---|---|\n",
             if tables.is_empty() { "" } else { "\n" },
-            of_group(group),
+            group.heading(),
         )
         .expect("writing to a string");
         for lock in LOCKS.iter().filter(|lock| lock.group == group) {
@@ -52,20 +52,6 @@ fn tables() -> String {
         }
     }
     tables
-}
-
-/// What stands above its table.
-fn of_group(group: Group) -> &'static str {
-    match group {
-        Group::Start => "Start here",
-        Group::Spinning => "Spin locks without a queue",
-        Group::Queue => "Spin locks whose waiters queue up",
-        Group::ReaderWriter => "Reader-writer locks, as Linux has them",
-        Group::Sleeping => "Locks that sleep, as Linux has them",
-        Group::History => "History: what others have taken the place of",
-        Group::Study => "For study: under patents, so that programs do not get them from here",
-        Group::Glibc => "The C library's algorithms, for comparison",
-    }
 }
 
 /// The situations of a page of regimes in which the lock is asked for often: reads, threads and section, and what comes of them: the lock

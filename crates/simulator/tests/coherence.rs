@@ -180,9 +180,9 @@ fn a_core_that_reads_on_asks_once_for_a_pair_of_lines() {
     assert_eq!((run(false), run(true)), (LINES as u64, LINES as u64 / 2));
 }
 
-/// A line that comes along is never one that another core is about to write: waiters that watch it hear of each change.
+/// Locks exclude, and no waiter is left watching, where lines come along.
 #[test]
-fn waiters_hear_of_changes_to_lines_that_came_along() {
+fn locks_run_to_the_end_where_lines_come_along() {
     for more in ["", "\nresolves_locally = false"] {
         let to = format!("protocol = \"MESI\"\nline_pairs = true{more}");
         let machine = hardware_with("protocol = \"MESI\"", &to);

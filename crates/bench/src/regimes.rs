@@ -4,6 +4,7 @@
 //! in it is compared with the best of all locks there. On this machine the locks of a regime are measured in turn, as under
 //! `throughput`; on simulated machines the locks' own code runs, side by side on the host's cores, the same for the same seed.
 
+mod causes;
 mod decisions;
 mod hardware;
 mod map;
@@ -229,6 +230,7 @@ fn parts(measured: &[Measured], how: &str) -> Vec<Part> {
             )],
         });
     }
+    parts.extend(causes::part(measured));
     parts
 }
 

@@ -220,14 +220,25 @@ pub fn cpu_of_started() -> Duration {
     cpu_of(libc::RUSAGE_CHILDREN) + descendants::cpu()
 }
 
-/// CPU time of those whom `who` means to getrusage.
-pub fn cpu_of(who: libc::c_int) -> Duration {
+/// What those have used whom `who` means to getrusage.
+fn usage_of(who: libc::c_int) -> libc::rusage {
     // SAFETY: all-zero is a valid rusage, and the pointer is valid for the call.
-    let usage = unsafe {
+    unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(who, &raw mut usage);
         usage
-    };
+    }
+}
+
+/// How often the threads of this process have slept, and how often they have lost their core otherwise: preempted, or by a yield.
+pub fn switches() -> [u64; 2] {
+    let usage = usage_of(libc::RUSAGE_SELF);
+    [usage.ru_nvcsw, usage.ru_nivcsw].map(|times| u64::try_from(times).unwrap_or(0))
+}
+
+/// CPU time of those whom `who` means to getrusage.
+pub fn cpu_of(who: libc::c_int) -> Duration {
+    let usage = usage_of(who);
     let duration = |time: libc::timeval| {
         Duration::new(
             u64::try_from(time.tv_sec).unwrap_or(0),

@@ -29,7 +29,7 @@ pub struct Mix {
 
 /// The observer of how long each thread waited. `()` does not want to know, and then no clock is read.
 pub trait WaitObserver: Default + Send {
-    /// Whether waits are timed.
+    /// Whether waits are timed, and writers note who they are.
     const TIMED: bool;
     /// One acquisition took so many cycles.
     fn waited(&mut self, cycles: u64);
@@ -49,6 +49,19 @@ pub struct Outcome<W> {
     pub waits: Vec<W>,
     /// From the common start to the end of the last thread, in nanoseconds of the machine.
     pub elapsed_ns: u64,
+    /// All sections that ran, also after the time was over.
+    pub sections: Sections,
+}
+
+/// Sections of all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sections {
+    /// Reads and writes.
+    pub all: u64,
+    /// Those that wrote.
+    pub writes: u64,
+    /// Writes whose last writer was another thread, if writers noted who they are.
+    pub owner_changes: u64,
 }
 
 impl<W> Outcome<W> {
@@ -88,6 +101,10 @@ const SECTIONS_PER_CLOCK: u32 = 16;
 /// batch after the others have left, which would count among what it got of the lock.
 const LONG_CYCLES: u64 = 1_000;
 
+/// The bits of the counter below those of the last writer, who is there besides so that noting it takes no access more.
+const COUNT_BITS: u32 = 44;
+const COUNT: u64 = (1 << COUNT_BITS) - 1;
+
 #[repr(C)]
 struct MixObject<S, C> {
     lock: S,
@@ -99,6 +116,7 @@ struct ThreadResult<W> {
     thread: usize,
     acquisitions: u64,
     writes: u64,
+    owner_changes: u64,
     disturbed: bool,
     waits: W,
 }
@@ -121,7 +139,7 @@ pub fn run<M: Machine, S: Exclusion, W: WaitObserver>(
         let mine = acquire_until_over::<M, S, W>(mix, &guarded, &lines, seed, thread);
         results.lock().expect("no holder panics").push(mine);
     });
-    add_up(results.into_inner().expect("no holder panics"), guarded.count.get(), &ran)
+    add_up(results.into_inner().expect("no holder panics"), guarded.count.get() & COUNT, &ran)
 }
 
 fn acquire_until_over<M: Machine, S: Exclusion, W: WaitObserver>(
@@ -132,8 +150,15 @@ fn acquire_until_over<M: Machine, S: Exclusion, W: WaitObserver>(
     thread: usize,
 ) -> ThreadResult<W> {
     let mut random = Random::of_thread(seed, thread);
-    let mut result =
-        ThreadResult { thread, acquisitions: 0, writes: 0, disturbed: false, waits: W::default() };
+    let mut result = ThreadResult {
+        thread,
+        acquisitions: 0,
+        writes: 0,
+        owner_changes: 0,
+        disturbed: false,
+        waits: W::default(),
+    };
+    let own = if W::TIMED { (thread as u64 + 1) << COUNT_BITS } else { 0 };
     let is_long = mix.section_cycles + mix.think_cycles > LONG_CYCLES;
     let most = if is_long { 1 } else { SECTIONS_PER_CLOCK };
     // One section at least, however late the thread starts.
@@ -143,27 +168,29 @@ fn acquire_until_over<M: Machine, S: Exclusion, W: WaitObserver>(
             let reads = mix.reads_percent != 0 && random.below(100) < u64::from(mix.reads_percent);
             let asked = if W::TIMED { M::now() } else { 0 };
             let enter = || if W::TIMED { M::now().wrapping_sub(asked) } else { 0 };
-            let (waited, alone) = if reads {
+            let (waited, alone, passed_on) = if reads {
                 guarded.lock.shared(|| {
                     let waited = enter();
                     lines.iter().for_each(|line| line.look());
                     work::<M>(mix.section_cycles);
-                    (waited, guarded.count.get() == guarded.copy.get())
+                    (waited, guarded.count.get() == guarded.copy.get(), false)
                 })
             } else {
                 guarded.lock.exclusive(|| {
                     let waited = enter();
                     let count = guarded.count.get();
                     let alone = guarded.copy.get() == count;
-                    guarded.count.set(count + 1);
+                    let next = own | ((count & COUNT) + 1);
+                    guarded.count.set(next);
                     lines.iter().for_each(|line| line.touch());
                     work::<M>(mix.section_cycles);
-                    guarded.copy.set(count + 1);
-                    (waited, alone)
+                    guarded.copy.set(next);
+                    (waited, alone, W::TIMED && count & !COUNT != own)
                 })
             };
             result.acquisitions += 1;
             result.writes += u64::from(!reads);
+            result.owner_changes += u64::from(passed_on);
             result.disturbed |= !alone;
             if W::TIMED {
                 result.waits.waited(waited);
@@ -191,7 +218,13 @@ fn add_up<W>(mut results: Vec<ThreadResult<W>>, counted: u64, ran: &Run) -> Resu
     if let Some(one) = results.iter().find(|one| one.disturbed) {
         return Err(Wrong::NotAlone { thread: one.thread });
     }
-    let writes = results.iter().map(|one| one.writes).sum();
+    let sum = |of: fn(&ThreadResult<W>) -> u64| results.iter().map(of).sum();
+    let sections = Sections {
+        all: sum(|one| one.acquisitions),
+        writes: sum(|one| one.writes),
+        owner_changes: sum(|one| one.owner_changes),
+    };
+    let writes = sections.writes;
     if writes != counted {
         return Err(Wrong::Lost { ran: writes, counted });
     }
@@ -204,6 +237,40 @@ fn add_up<W>(mut results: Vec<ThreadResult<W>>, counted: u64, ran: &Run) -> Resu
     Ok(Outcome {
         acquisitions: results.iter().map(acquisitions).collect(),
         elapsed_ns: ran.elapsed_ns,
+        sections,
         waits: results.into_iter().map(|one| one.waits).collect(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exclusion::Own;
+    use locks::Futex;
+    use machine::Patient;
+
+    #[derive(Default)]
+    struct Timed;
+
+    impl WaitObserver for Timed {
+        const TIMED: bool = true;
+        fn waited(&mut self, _: u64) {}
+    }
+
+    /// Of threads that write once at least, however late they start.
+    fn sections<W: WaitObserver>(threads: usize) -> Sections {
+        let mix =
+            Mix { lines: 0, section_cycles: 0, think_cycles: 0, reads_percent: 0, home: Home::FirstTouch };
+        let plan = Plan::threads(threads).lasting(100_000);
+        let ran = run::<Patient, Own<Futex, Patient>, W>(&mix, &plan, 1);
+        ran.expect("the lock excludes").sections
+    }
+
+    #[test]
+    fn the_owner_changes_when_another_thread_writes() {
+        assert_eq!(sections::<Timed>(1).owner_changes, 1, "no thread has written before the first write");
+        let two = sections::<Timed>(2);
+        assert!((2..=two.writes).contains(&two.owner_changes) && two.all == two.writes, "{two:?}");
+        assert_eq!(sections::<()>(2).owner_changes, 0, "no writer notes who it is");
+    }
 }

@@ -1,6 +1,7 @@
 //! Regimes on this machine.
 
 use super::Longest;
+use super::causes::Counts;
 use super::regime::{Figures, Measured, Regime};
 use crate::contenders::Contender;
 use crate::limited;
@@ -9,9 +10,11 @@ use crate::timing::{Bench, interleaved, shown_ns};
 use curve::text::counted;
 use serde::{Deserialize, Serialize};
 use session::interrupt;
+use session::noise::switches;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use workloads::client::Wrong;
+use workloads::mix::Outcome;
 
 /// What a thread of a shared core gets of a run's time. Shorter than Linux's time slices, so that not every thread of many
 /// gets one: hundreds of regimes with the turns of `throughput` would take an hour.
@@ -60,28 +63,50 @@ pub(super) fn how(bench: &Bench, options: &Options, missing: &str) -> String {
 }
 
 /// What one run says of one lock.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Sample {
     per_second: f64,
     slowest_share: f64,
-    /// Of a run that timed its waits.
-    longest_wait_cycles: Option<u64>,
+    jain: f64,
+    sleeps: f64,
+    switches: f64,
+    timed: Option<Timed>,
+}
+
+/// What a run says that timed its waits.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+struct Timed {
+    longest_wait_cycles: u64,
+    owner_changes: Option<f64>,
 }
 
 fn sample(contender: &Contender, bench: &Bench, load: &Load, timed: bool) -> Option<Result<Sample, Wrong>> {
-    let given = |per_second, slowest_share, longest_wait_cycles| Sample {
-        per_second,
-        slowest_share,
-        longest_wait_cycles,
-    };
+    let before = switches();
     Some(if timed {
         observed::<Longest>(contender, bench, load)?.map(|run| {
-            let longest = run.waits.iter().map(|waits| waits.0).max();
-            given(run.per_second(), run.slowest_share(), longest)
+            let longest_wait_cycles = run.waits.iter().map(|waits| waits.0).max().unwrap_or(0);
+            let timed = Timed { longest_wait_cycles, owner_changes: Counts::owner_changes(run.sections) };
+            Sample { timed: Some(timed), ..Sample::of(&run, before) }
         })
     } else {
-        observed::<()>(contender, bench, load)?.map(|run| given(run.per_second(), run.slowest_share(), None))
+        observed::<()>(contender, bench, load)?.map(|run| Sample::of(&run, before))
     })
+}
+
+impl Sample {
+    /// What a run says that began with these switches.
+    fn of<W>(run: &Outcome<W>, before: [u64; 2]) -> Self {
+        let [sleeps, others] = [0, 1].map(|kind| switches()[kind].saturating_sub(before[kind]) as f64);
+        let sections = run.sections.all.max(1) as f64;
+        Self {
+            per_second: run.per_second(),
+            slowest_share: run.slowest_share(),
+            jain: run.jain(),
+            sleeps: sleeps / sections,
+            switches: (sleeps + others) / sections,
+            timed: None,
+        }
+    }
 }
 
 /// Measures locks in regimes, after which others take so long.
@@ -97,26 +122,35 @@ pub(super) fn measure(
     let progress = bench.start(regimes.len() * locks.len() * (runs as usize + 1));
     let measured = regimes.iter().take_while(|_| !interrupt::came()).map(|regime| {
         // The warm-up is the run whose waits are timed, and its figures are not among the rounds'.
-        let mut longest_waits: BTreeMap<&str, Option<u64>> = BTreeMap::new();
+        let mut warm_ups: BTreeMap<&str, Option<Timed>> = BTreeMap::new();
         let rows = interleaved(locks, runs, &*progress, |contender| {
-            let warms_up = !longest_waits.contains_key(contender.name());
+            let warms_up = !warm_ups.contains_key(contender.name());
             let run =
                 limited::measured(options.common.limit, || sample(contender, bench, &regime.load, warms_up));
             if let (true, Some(Ok(sample))) = (warms_up, &run) {
-                longest_waits.insert(contender.name(), sample.longest_wait_cycles);
+                warm_ups.insert(contender.name(), sample.timed);
             }
             run
         });
-        let figures = rows.into_iter().map(|row| Figures {
-            lock: row.of,
-            per_second: row.spread(|sample| sample.per_second),
-            slowest_share: row.spread(|sample| sample.slowest_share).map(|spread| spread.median),
-            longest_wait_ns: longest_waits
-                .get(row.of.name())
-                .copied()
-                .flatten()
-                .map(|cycles| cycles as f64 / bench.ghz),
-            failure: row.failure,
+        let figures = rows.into_iter().map(|row| {
+            let timed = warm_ups.get(row.of.name()).copied().flatten();
+            let median = |figure: fn(&Sample) -> f64| row.spread(figure).map(|spread| spread.median);
+            Figures {
+                lock: row.of,
+                per_second: row.spread(|sample| sample.per_second),
+                slowest_share: median(|sample| sample.slowest_share),
+                jain: median(|sample| sample.jain),
+                longest_wait_ns: timed.map(|timed| timed.longest_wait_cycles as f64 / bench.ghz),
+                counts: median(|sample| sample.sleeps).zip(median(|sample| sample.switches)).map(
+                    |(sleeps, switches)| Counts {
+                        sleeps,
+                        switches,
+                        owner_changes: timed.and_then(|timed| timed.owner_changes),
+                        lines: None,
+                    },
+                ),
+                failure: row.failure,
+            }
         });
         Measured { regime: regime.clone(), locks: figures.collect() }
     });

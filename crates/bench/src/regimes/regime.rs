@@ -1,5 +1,6 @@
 //! One regime, and what the locks came to in it.
 
+use super::causes::{Counts, cause};
 use crate::contenders::Contender;
 use crate::throughput::{Load, Section};
 use crate::timing::{CUT_SHORT, shown_ns};
@@ -8,7 +9,7 @@ use report::{Cell, Column, Spread, Table};
 use std::fmt;
 
 /// A lock is near the best from this ratio on.
-const NEAR: f64 = 0.9;
+pub(super) const NEAR: f64 = 0.9;
 
 /// The heading of the share of regimes in which a lock is near the best.
 pub(super) const NEAR_HEADING: &str = "within 10 % of the best, %";
@@ -107,7 +108,11 @@ pub(super) struct Figures {
     pub(super) per_second: Option<Spread>,
     /// The slowest thread's acquisitions over the mean thread's.
     pub(super) slowest_share: Option<f64>,
+    /// Jain's index of fairness: 1 where all threads get the same, 1/n where one of n gets everything.
+    pub(super) jain: Option<f64>,
     pub(super) longest_wait_ns: Option<f64>,
+    /// What was counted in its runs.
+    pub(super) counts: Option<Counts>,
     /// Why there are no figures.
     pub(super) failure: Option<String>,
 }
@@ -266,7 +271,13 @@ pub(super) fn table(measured: &[Measured]) -> Table {
         Column::number("ratio", "ratio"),
         Column::text("standing", "standing"),
         Column::number("slowest_share", "slowest"),
+        Column::number("jain", "Jain"),
         Column::number("longest_wait_ns", "longest wait ns"),
+        Column::number("sleeps_per_acquisition", "sleeps"),
+        Column::number("switches_per_acquisition", "switches"),
+        Column::number("owner_change_share", "owner changes"),
+        Column::number("lines_per_acquisition", "lines").only_if_any(),
+        Column::text("cause", "cause"),
         Column::text("failure", "failure"),
     ]);
     for one in measured {
@@ -292,7 +303,13 @@ pub(super) fn table(measured: &[Measured]) -> Table {
                 one.ratio(figures).into(),
                 standing.into(),
                 figures.slowest_share.into(),
+                figures.jain.into(),
                 figures.longest_wait_ns.into(),
+                figures.counts.map(|counts| counts.sleeps).into(),
+                figures.counts.map(|counts| counts.switches).into(),
+                figures.counts.and_then(|counts| counts.owner_changes).into(),
+                figures.counts.and_then(|counts| counts.lines).into(),
+                cause(one, figures).map(|cause| cause.to_string()).into(),
                 figures.failure.clone().into(),
             ]);
         }
@@ -311,7 +328,9 @@ pub(super) mod tests {
             lock: find(lock).expect("a lock"),
             per_second: Some(Spread { low: 0.9 * median, median, high: 1.1 * median }),
             slowest_share: Some(0.5),
+            jain: Some(0.75),
             longest_wait_ns: Some(1_000.0),
+            counts: None,
             failure: None,
         }
     }
@@ -320,6 +339,7 @@ pub(super) mod tests {
         Figures {
             per_second: None,
             slowest_share: None,
+            jain: None,
             longest_wait_ns: None,
             failure: Some("over 1 s".into()),
             ..figures(lock, 1.0)

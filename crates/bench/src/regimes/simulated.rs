@@ -1,6 +1,7 @@
 //! Regimes on simulated machines.
 
 use super::Longest;
+use super::causes::Counts;
 use super::hardware::{ROUNDS, lasting};
 use super::regime::{Figures, Measured, Regime};
 use crate::contenders::{Contender, Measure, Wait};
@@ -166,14 +167,16 @@ impl Machines {
                 with_beds(load.threads as u32, hardware, run)
             }
         });
-        let (outcome, _) = ran.map_err(|stopped| format!("stopped: {}", stopped.reason))?;
+        let (outcome, report) = ran.map_err(|stopped| format!("stopped: {}", stopped.reason))?;
         let outcome = outcome.ok_or("it does not run on simulated machines")?;
         let outcome = outcome.map_err(|wrong| format!("wrong result: {wrong}"))?;
         let longest = outcome.waits.iter().map(|waits| waits.0).max().unwrap_or(0);
         Ok(Sample {
             per_second: outcome.per_second(),
             slowest_share: outcome.slowest_share(),
+            jain: outcome.jain(),
             longest_wait_ns: longest as f64 / ghz,
+            counts: Counts::simulated(outcome.sections, &report),
         })
     }
 }
@@ -185,7 +188,9 @@ type Job = (Regime, Contender, u64);
 struct Sample {
     per_second: f64,
     slowest_share: f64,
+    jain: f64,
     longest_wait_ns: f64,
+    counts: Counts,
 }
 
 impl Figures {
@@ -205,7 +210,9 @@ impl Figures {
             // A lock that failed in one run has failed.
             per_second: spread(|sample| sample.per_second).filter(|_| failure.is_none()),
             slowest_share: spread(|sample| sample.slowest_share).map(|spread| spread.median),
+            jain: spread(|sample| sample.jain).map(|spread| spread.median),
             longest_wait_ns: spread(|sample| sample.longest_wait_ns).map(|spread| spread.high),
+            counts: samples.first().map(|sample| sample.counts),
             failure,
         }
     }

@@ -6,7 +6,7 @@ mod common;
 
 use common::{CONTEND, HANG, Source, contend, json, run};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -39,16 +39,48 @@ fn a_static_program_is_recorded_by_its_waits_from_its_start() {
     assert!(!refused.succeeded() && refused.stderr.contains("attach"), "{refused}");
 }
 
+/// Compiles a Rust program of `tests/programs`; `optimised` is an option.
+fn rust_program(name: &str, optimised: &str, directory: &Path) -> PathBuf {
+    let program = directory.join(name);
+    let mut compile = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.rs"));
+    compile.args(["--edition", "2024", "-g", optimised, "-o"]).arg(&program).arg(source);
+    let compiled = run(compile, HANG);
+    assert!(compiled.succeeded(), "{compiled}");
+    program
+}
+
+/// The program measures its own waits, and says which function made them long.
+#[test]
+fn waits_for_a_rust_lock_are_behind_the_function_that_held_it() {
+    let directory = tempfile::tempdir().expect("a place for the profile");
+    // Where nothing is inlined, the release is in functions of Rust's own.
+    let program = rust_program("rust_holders", "-Copt-level=0", directory.path());
+    let profile = directory.path().join("p.contend");
+    let [program, profile] = [&program, &profile].map(|path| path.to_str().expect("a plain path"));
+    let outcome = run(contend(&["profile", "-o", profile, "--", program]), HANG);
+    let flat = outcome.stderr.replace('\n', " ");
+    assert!(outcome.succeeded() && flat.contains("behind rust_holders::slow_rebalance"), "{outcome}");
+    let measured_ns: f64 = outcome.stdout.trim().parse().expect("a number");
+    let report = json(&["report", profile, "--json"]);
+    let rows = report["rows"].as_array().expect("rows");
+    let row = rows.iter().find(|row| row["name"].to_string().contains("TABLE")).expect("the mutex's row");
+    let sum = |function: &str, what: &str| -> f64 {
+        let sites = row["call_sites"].as_array().expect("call sites").iter();
+        let of_function = sites.filter(|site| site["function"].to_string().contains(function));
+        of_function.map(|site| site[what].as_f64().expect("a time")).sum()
+    };
+    let near = |seen: f64| (seen - measured_ns).abs() < 0.2 * measured_ns;
+    assert!(near(sum("quick_lookup", "waited_ns")), "{measured_ns} ns\n{row:#}");
+    assert!(near(sum("slow_rebalance", "behind_ns")), "{measured_ns} ns\n{row:#}");
+    assert!(sum("quick_lookup", "behind_ns") < 0.2 * measured_ns, "{row:#}");
+}
+
 #[test]
 fn a_rust_programs_own_locks_stand_beside_those_of_the_c_library() {
     let directory = tempfile::tempdir().expect("a place for the profile");
-    let [program, profile] = ["rust_locks", "p.contend"].map(|name| directory.path().join(name));
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let mut compile = Command::new(rustc);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/rust_locks.rs");
-    compile.args(["--edition", "2024", "-g", "-O", "-o"]).arg(&program).arg(source);
-    let compiled = run(compile, HANG);
-    assert!(compiled.succeeded(), "{compiled}");
+    let program = rust_program("rust_locks", "-O", directory.path());
+    let profile = directory.path().join("p.contend");
     let [program, profile] = [&program, &profile].map(|path| path.to_str().expect("a plain path"));
     let outcome = run(contend(&["profile", "-o", profile, "--", program]), HANG);
     assert!(outcome.succeeded() && outcome.stderr.contains("by its calls of `syscall`"), "{outcome}");
@@ -107,6 +139,10 @@ fn locks_of_a_programs_child_have_rows() {
     let waited_ns = usage["wait"]["total_ns"].as_f64().expect("known");
     assert!((1..=4).contains(&usage["contended"].as_u64().expect("known")) && waited_ns > 0.0, "{row:#}");
     assert_eq!((&row["kind"], &usage["acquisitions"]), (&"mutex".into(), &Value::Null), "{row:#}");
+    let sites = row["call_sites"].as_array().expect("call sites");
+    let is_holder = |site: &&Value| site["function"].to_string().contains("waits_at_a_mutex_of_parking_lot");
+    let behind_ns: f64 = sites.iter().filter(is_holder).filter_map(|site| site["behind_ns"].as_f64()).sum();
+    assert!(behind_ns > 0.5 * waited_ns, "{row:#}");
 }
 
 static PARKED: parking_lot::Mutex<()> = parking_lot::Mutex::new(());

@@ -2,7 +2,7 @@
 
 use crate::arguments::rows;
 use crate::output::{self, own_command_line};
-use profile::{Diff, Options, Profile};
+use profile::{Diff, LockTable, Options};
 use report::{Screen, differences};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,6 +12,8 @@ use std::process::ExitCode;
 /// Take one profile with few threads and one with many, or one of each version. A lock costs what it makes threads
 /// wait and what they do while they hold it; rows are in order of how much that grew. If both profiles counted
 /// operations, figures are for one operation, so that a longer run is no difference; otherwise for one second.
+///
+/// Profiles that `contend merge` has put into one file are added up.
 ///
 /// By call site means: how long threads waited for a lock in a function, and how long others waited behind its holds, each before and
 /// after; rows are in order of how much both together grew.
@@ -50,8 +52,8 @@ pub(crate) struct Args {
 
 /// Runs `contend diff`.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let open = |path| Ok::<_, profile::Error>(Profile::open(path)?.table(&Options::default()));
     let page = output::file_at(args.html.as_deref())?;
+    let open = |path| LockTable::open(path, &Options::default());
     let [before, after] = [open(args.before)?, open(args.after)?];
     let diff = Diff::new(&before, &after);
     if args.json {

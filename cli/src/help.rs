@@ -8,7 +8,10 @@ use std::fmt::Write as _;
 const HEADINGS: [(&str, &[&str]); 3] = [
     (
         "Your program",
-        &["advise", "profile", "attach", "top", "report", "diff", "predict", "run", "compare", "gate"],
+        &[
+            "advise", "profile", "attach", "top", "report", "merge", "diff", "predict", "run", "compare",
+            "gate",
+        ],
     ),
     ("Locks", &["locks", "check", "litmus", "bench", "calibrate", "machines"]),
     ("Research", &["simulate", "reproduce", "validate", "extrapolate", "sweep", "demo"]),

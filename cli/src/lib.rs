@@ -28,6 +28,7 @@ mod litmus;
 mod locks;
 mod machines;
 mod manual;
+mod merge;
 mod output;
 mod overwritten;
 mod predict;
@@ -74,6 +75,7 @@ enum Subcommands {
     #[cfg(feature = "full")]
     Top(top::Args),
     Report(report::Args),
+    Merge(merge::Args),
     Diff(diff::Args),
     Predict(predict::Args),
     Extrapolate(extrapolate::Args),
@@ -137,6 +139,7 @@ pub fn main() -> ExitCode {
         #[cfg(feature = "full")]
         Subcommands::Top(args) => top::run(&args),
         Subcommands::Report(args) => report::run(args),
+        Subcommands::Merge(args) => merge::run(&args),
         Subcommands::Diff(args) => diff::run(args),
         Subcommands::Predict(args) => predict::run(&args),
         Subcommands::Extrapolate(args) => extrapolate::run(&args),

@@ -3,7 +3,9 @@
 use crate::arguments::{operations, rows};
 use crate::output::{self, own_command_line};
 use crate::progress;
+use anyhow::Context as _;
 use clap::ValueEnum as _;
+use profile::read::merged::is_merged;
 use profile::read::{Runtime, RuntimeWaits, Sample, Timeline, to_folded, to_otel, to_pprof, to_trace};
 use profile::{LockRow, LockTable, Options, Profile};
 use rayon::prelude::*;
@@ -25,7 +27,8 @@ use std::process::ExitCode;
 ///
 /// Where the profile has the kernel's locks (contend profile --kernel), a second table has those that threads waited for.
 ///
-/// Several profiles are added up: those of a fleet, of runs one after another, of a service's restarts. A lock is the same where program,
+/// Several profiles are added up: those of a fleet, of runs one after another, of a service's restarts, and those that `contend merge`
+/// has put into one file. A lock is the same where program,
 /// name and kind are the same, in whichever process, and rates are for the time of all profiles, one after another.
 ///
 /// A mutex or block profile of a Go program, as /debug/pprof/mutex of net/http/pprof gives it, is read, too: who waits, and behind whom.
@@ -175,12 +178,10 @@ fn text_of(table: &LockTable, timeline: Option<&Timeline>, top: usize) -> String
 
 /// The table of several profiles.
 fn together(paths: &[PathBuf], options: &Options) -> anyhow::Result<LockTable> {
-    let table = |path: &PathBuf| {
-        let table = Profile::open(path)?.table(options);
-        Ok((path.display().to_string(), table))
-    };
-    let tables = paths.par_iter().map(table).collect::<Result<Vec<_>, profile::Error>>()?;
-    Ok(LockTable::together(&tables).expect("the command asks for one profile at least"))
+    let tables = paths.par_iter().map(|path| LockTable::each(path, options));
+    let tables: Vec<_> = tables.collect::<Result<Vec<_>, profile::Error>>()?.into_iter().flatten().collect();
+    LockTable::together(&tables)
+        .with_context(|| format!("{}: no profile was merged into it", paths[0].display()))
 }
 
 /// Fails where more is asked of a runtime's own recording than is made of it.
@@ -209,8 +210,7 @@ fn ensure_told(args: &Args, alone: Option<&Profile>) -> anyhow::Result<()> {
     let Args { profiles, timeline, ops, .. } = args;
     ensure_usage!(
         timeline.is_none() || alone.is_some(),
-        "--timeline shows the longest waits of one profile, and these are {}",
-        profiles.len()
+        "--timeline shows the longest waits of one profile, and these are several",
     );
     ensure_usage!(
         timeline.is_none() || alone.is_some_and(Profile::keeps_waits),
@@ -219,8 +219,7 @@ fn ensure_told(args: &Args, alone: Option<&Profile>) -> anyhow::Result<()> {
     );
     ensure_usage!(
         ops.is_none() || alone.is_some(),
-        "--ops counts the operations of one profile, and these are {}: --ops of `contend profile` keeps them with each",
-        profiles.len()
+        "--ops counts the operations of one profile, and these are several: --ops of `contend profile` keeps them with each",
     );
     Ok(())
 }
@@ -233,7 +232,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return report_of_runtime(&RuntimeWaits::open(runtime, path)?, args.json, args.csv, args.top);
     }
     let alone = match &*args.profiles {
-        [path] => Some(Profile::open(path)?),
+        [path] if !is_merged(path) => Some(Profile::open(path)?),
         _ => None,
     };
     ensure_told(&args, alone.as_ref())?;

@@ -15,7 +15,7 @@ use crate::statistics::Better;
 use crate::trial;
 use anyhow::Context as _;
 use launch::{Launch, Library};
-use profile::{LockTable, Options, Profile};
+use profile::{LockTable, Options};
 use regex_lite::Regex;
 use report::text;
 use session::noise::{Limits, Noise, Watch};
@@ -220,7 +220,7 @@ impl Gate {
         if !base.exists() || !candidate.exists() {
             return Ok(None);
         }
-        let table = |path| Ok::<_, profile::Error>(Profile::open(path)?.table(&options));
+        let table = |path| LockTable::open(path, &options);
         Ok(Some(grown::locks(&table(base)?, &table(candidate)?)))
     }
 
@@ -266,7 +266,7 @@ impl Gate {
         };
         // Without a name to look for, nothing of the program's files is read.
         let options = Options { symbols: self.site.is_some(), operations, ..Options::default() };
-        Ok(Profile::open(path)?.table(&options))
+        Ok(LockTable::open(path, &options)?)
     }
 
     /// The runs of a round.

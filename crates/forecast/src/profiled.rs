@@ -5,7 +5,7 @@ use crate::void;
 use anyhow::Context as _;
 use model::{Family, Mean, Observed, Parameters};
 use profile::read::{RuntimeWaits, WhileHeld};
-use profile::{LockKind, LockRow, LockTable, ObjectKind, Options, Profile, TableHeader, Times, Usage};
+use profile::{LockKind, LockRow, LockTable, ObjectKind, Options, TableHeader, Times, Usage};
 use pthread::site::Site;
 use session::names;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub fn open(path: &Path) -> anyhow::Result<Result<LockTable, Void>> {
     if let Some(runtime) = RuntimeWaits::whose(path) {
         return Ok(Err(void::of_runtime(runtime, path)));
     }
-    let table = Profile::open(path)?.table(&Options::default());
+    let table = LockTable::open(path, &Options::default())?;
     Ok(match void::of_waits_alone(&table.header, path) {
         Some(void) => Err(void),
         None => Ok(table),

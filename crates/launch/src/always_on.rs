@@ -4,7 +4,7 @@
 use super::record::{nanoseconds, run_values};
 use super::tasks::{Sight, Tasks};
 use profile::format::{MAGIC, PAGE};
-use profile::session::{Counted, Look, Recording};
+use profile::session::{Counted, Look, PackedLook, Recording};
 use session::in_use;
 use session::noise::{Watch, cpu_of};
 use std::collections::VecDeque;
@@ -27,6 +27,8 @@ const MOST_OFTEN: u32 = 2;
 const AT_FIRST: u32 = 64;
 /// One pair in so many is timed at least.
 const MOST_SELDOM: u32 = 1 << 16;
+/// Bytes of an allocation that is given to the system when it is freed.
+const LARGE: libc::c_int = 1 << 20;
 /// Between two looks at what recording costs: at first, and later.
 const LOOKS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(30)];
 
@@ -66,7 +68,7 @@ pub(crate) struct Keeper<'r> {
 
 /// The interval that goes on.
 struct Begun {
-    look: Look,
+    look: PackedLook,
     tasks: Sight,
     at: Instant,
     time: SystemTime,
@@ -94,7 +96,10 @@ impl<'r> Keeper<'r> {
     /// Begins the first interval: the program has started.
     pub(crate) fn new(recording: &'r Recording, prepared: Prepared) -> Self {
         let Prepared { plan, look, kept, cpu_before } = prepared;
-        let (begun, rate) = (Begun::now(look, &Sight::new()), Rate::new());
+        // SAFETY: has no preconditions. What allocations of a look's length leave goes to the system at once: the C library would keep it
+        // from the second one on.
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE) };
+        let (begun, rate) = (Begun::now(&look, &Sight::new()), Rate::new());
         Self { recording, plan, begun, rate, kept, told_ns: 0, cpu_before, trouble: None }
     }
 
@@ -127,10 +132,10 @@ impl<'r> Keeper<'r> {
             Err(error) => return self.complain(&error),
         };
         // The next one begins where this one ends.
-        let next = Begun::now(look.clone(), tasks.sight());
+        let next = Begun::now(&look, tasks.sight());
         let begun = std::mem::replace(&mut self.begun, next);
         let done = tasks.since(&begun.tasks);
-        let elapsed = begun.at.elapsed();
+        let elapsed = self.begun.at - begun.at;
         let seen_ns = done.iter().map(|task| task.running_ns).sum();
         let mut run = run_values(elapsed, seen_ns, begun.noise.stop().stolen_share.unwrap_or(0.0));
         if let Some(left_ns) = cpu_ns {
@@ -139,7 +144,8 @@ impl<'r> Keeper<'r> {
         }
         self.told_ns += run.cpu_ns;
         let before: Vec<_> = begun.tasks.values().copied().collect();
-        if let Err(error) = self.kept.keep(&look.since(&begun.look, &run, &done, &before), begun.time) {
+        let earlier = begun.look.unpacked();
+        if let Err(error) = self.kept.keep(&look.since(&earlier, &run, &done, &before), begun.time) {
             self.complain(&error);
         }
     }
@@ -155,7 +161,7 @@ impl<'r> Keeper<'r> {
         let cpu = cpu_of(libc::RUSAGE_CHILDREN).saturating_sub(self.cpu_before);
         let cpu_ns = nanoseconds(cpu);
         self.end_interval(tasks, Some(cpu_ns.saturating_sub(self.told_ns)));
-        let counted = self.begun.look.counted();
+        let counted = self.begun.look.unpacked().counted();
         let rate = self.rate.period;
         let _ = self.rate.look(counted, tasks);
         (self.rate.period, self.rate.of_ns) = (rate, cpu_ns as f64);
@@ -181,9 +187,10 @@ impl<'r> Keeper<'r> {
 }
 
 impl Begun {
-    fn now(look: Look, tasks: &Sight) -> Self {
+    /// Begins one at this look, which has just been taken.
+    fn now(look: &Look, tasks: &Sight) -> Self {
         let (at, time, noise) = (Instant::now(), SystemTime::now(), Watch::start());
-        Self { look, tasks: tasks.clone(), at, time, noise }
+        Self { look: look.packed(), tasks: tasks.clone(), at, time, noise }
     }
 }
 
@@ -200,9 +207,10 @@ struct Rate {
     pause: Duration,
     looked: Instant,
     period: u32,
-    /// All so far: of counting, of timing, and time on cores; ns.
+    /// All so far: of counting, of timing, of making records, and time on cores; ns.
     counting_ns: f64,
     timing_ns: f64,
+    records_ns: f64,
     of_ns: f64,
 }
 
@@ -216,6 +224,7 @@ impl Rate {
             period: AT_FIRST,
             counting_ns: 0.0,
             timing_ns: 0.0,
+            records_ns: 0.0,
             of_ns: 0.0,
         }
     }
@@ -240,6 +249,7 @@ impl Rate {
         }
         self.counting_ns += acquisitions * counted.untimed_ns;
         self.timing_ns += timed * more_ns;
+        self.records_ns = counted.records_ns;
         self.of_ns += ran_ns;
         (self.counted, self.ran_ns, self.looked) = (counted, now_ns, Instant::now());
         self.pause = (self.pause * 2).min(LOOKS[1]);
@@ -251,7 +261,8 @@ impl Rate {
             return Vec::new();
         }
         let percent = |ns: f64| 100.0 * ns / self.of_ns;
-        let (counting, all) = (percent(self.counting_ns), percent(self.counting_ns + self.timing_ns));
+        let counting = percent(self.counting_ns);
+        let all = percent(self.counting_ns + self.timing_ns + self.records_ns);
         let mut remarks = Vec::new();
         if found {
             remarks.push(format!("at the end one pair in {} was timed", self.period));

@@ -11,6 +11,7 @@ mod futex_waits;
 mod modules;
 mod objects;
 mod unwinding;
+mod wakes;
 
 pub(crate) use called::record_called;
 
@@ -25,7 +26,7 @@ use modules::{Modules, asleep};
 use objects::{Memory, Object};
 use profile::format::TaskValues;
 use profile::read::printable;
-use profile::session::{AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording};
+use profile::session::{AttachedBehind, AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording};
 use session::interrupt;
 use session::noise::Watch;
 use std::collections::{HashMap, HashSet};
@@ -35,6 +36,7 @@ use std::ops::Range;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use wakes::{Releaser, Wakes};
 
 /// The buffers are read so often at least, and so often it is looked at who holds the locks that threads wait for.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -291,6 +293,8 @@ struct Counted<'r> {
     noted: Vec<u8>,
     /// What is at a futex, as the last wait for it told.
     objects: HashMap<u64, Object>,
+    /// Of a program that is attached to, none are seen.
+    wakes: Wakes,
 }
 
 impl<'r> Counted<'r> {
@@ -315,6 +319,7 @@ impl<'r> Counted<'r> {
             lives: Lives::new(),
             noted: Vec::new(),
             objects: HashMap::new(),
+            wakes: Wakes::default(),
         };
         counted.note_mappings();
         Ok(counted)
@@ -357,11 +362,23 @@ impl<'r> Counted<'r> {
         }
     }
 
+    /// Takes in that a thread began to wake others at this time, by a call with these return addresses.
+    fn take_wake(&mut self, word: u64, at_ns: u64, addresses: &[u64]) {
+        let modules = &mut self.modules;
+        self.wakes.add(word, at_ns, addresses, || {
+            let known = modules.known(addresses);
+            let frames = modules.callers(&known).to_vec();
+            Releaser { caller: modules.caller(&frames), frames }
+        });
+    }
+
     /// Counts the waits that ended some time ago.
     fn settle(&mut self) {
-        for wait in self.waits.settle(now_ns().saturating_sub(SETTLED_NS)) {
+        let now = now_ns();
+        for wait in self.waits.settle(now.saturating_sub(SETTLED_NS)) {
             self.count(&wait);
         }
+        self.wakes.settle(now);
     }
 
     /// Counts what of a wait is in the recorded time.
@@ -377,6 +394,12 @@ impl<'r> Counted<'r> {
             Object::Thread => self.section.count_join(wait.tid, wait.duration_ns()),
             Object::Memory { kind, address, shared, .. } => {
                 let frames = self.modules.callers(&addresses);
+                let parts = self.wakes.behind(wait);
+                let behind = parts.iter().map(|(by, duration_ns)| AttachedBehind {
+                    frames: &by.frames,
+                    caller: by.caller,
+                    duration_ns: *duration_ns,
+                });
                 self.section.count(&AttachedWait {
                     tid: wait.tid,
                     kind,
@@ -387,6 +410,7 @@ impl<'r> Counted<'r> {
                     timed_out: wait.timed_out(),
                     frames,
                     caller: self.modules.caller(frames),
+                    behind: &behind.collect::<Vec<_>>(),
                 });
             }
         }
@@ -447,6 +471,7 @@ impl<'r> Counted<'r> {
                 timed_out: false,
                 frames: &[],
                 caller: 0,
+                behind: &[],
             };
             if let Some(lock) = self.section.lock(&wait) {
                 self.section.note_holder(lock, holder);

@@ -2,8 +2,9 @@
 //! oneTBB's, Abseil's, folly's, `std::atomic::wait` of libstdc++. glibc's own functions make their calls themselves, and so do Go's
 //! runtime and other code with the instruction in it: these do not come here.
 //!
-//! While the process records, each wait in a futex is handed on when it is over, with its times and its stack ([`profile::futex_calls`]).
-//! Every other call, and every one where nothing is recorded, is the bare instruction, in a function that leaves stack and
+//! While the process records, each wait in a futex is handed on when it is over, with its times and its stack ([`profile::futex_calls`]);
+//! so is each call that woke a thread, as long as there is space, since by such a call the holder of a lock releases it. That is after
+//! the critical section, and no release without a sleeping waiter walks a stack. Every other call, and every one where nothing is recorded, is the bare instruction, in a function that leaves stack and
 //! registers as glibc's does: the child of a `clone` returns on its new stack, a `rt_sigreturn` finds its frame, and a
 //! cancellation is unwound from here. That costs a comparison of the number.
 //!
@@ -20,7 +21,7 @@ use machine::host::Errno;
 use machine::{Clock, Machine as _, Native};
 use profile::futex_calls::CALLERS_OF_WAIT;
 
-use crate::recorder::{self, FutexWait};
+use crate::recorder::{self, FutexRecord};
 use crate::{thread, unwind};
 
 /// Whether waits are recorded.
@@ -35,6 +36,8 @@ pub(crate) fn watch(watches: bool) {
 const FLAGS: usize = (libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME) as usize;
 /// `FUTEX_WAIT`, `FUTEX_LOCK_PI`, `FUTEX_WAIT_BITSET`, `FUTEX_WAIT_REQUEUE_PI` and `FUTEX_LOCK_PI2`.
 const WAITS: [usize; 5] = [0, 6, 9, 11, 13];
+/// `FUTEX_WAKE` and `FUTEX_WAKE_BITSET`, by which locks are released.
+const WAKES: [usize; 2] = [1, 10];
 
 /// Errors are the numbers from here on.
 const FIRST_ERROR: usize = -4095_isize as usize;
@@ -141,18 +144,28 @@ unsafe extern "C-unwind" fn futex(
     if recorder::own_code().contains(&caller) || thread.is_in_told_wait.get() {
         return answer(call());
     }
-    if !WAITS.contains(&(operation & !FLAGS & 0xffff_ffff)) {
+    let kind = operation & !FLAGS & 0xffff_ffff;
+    let waits = WAITS.contains(&kind);
+    if !waits {
         thread.woke.set(true);
+    }
+    if !waits && !WAKES.contains(&kind) {
         return answer(call());
     }
     let begun_ns = Native::clock_ns(Clock::Monotonic);
     let mut callers = [0; CALLERS_OF_WAIT];
-    let depth = unwind::stack(&mut callers) as u8;
+    let walk = |callers: &mut [u64; CALLERS_OF_WAIT]| unwind::stack(callers) as u8;
+    // A wait sleeps anyway; those that a release wakes are not to wait for the walk.
+    let depth = if waits { walk(&mut callers) } else { 0 };
     let result = call();
+    let has_woken = (1..FIRST_ERROR).contains(&result);
+    if !waits && !(has_woken && recorder::has_space_for_wakes()) {
+        return answer(result);
+    }
     let saved = Errno::save();
     // SAFETY: these have no preconditions.
     let (pid, tid) = unsafe { (libc::getpid(), libc::gettid()) };
-    recorder::futex_waited(&FutexWait {
+    recorder::futex_called(&FutexRecord {
         section: 0,
         pid: pid.cast_unsigned(),
         tid: tid.cast_unsigned(),
@@ -162,10 +175,10 @@ unsafe extern "C-unwind" fn futex(
         begun_ns,
         ended_ns: Native::clock_ns(Clock::Monotonic),
         result: result as i32,
-        woke: thread.woke.replace(false),
-        parked_on: parked_on(word, result),
+        woke: if waits { thread.woke.replace(false) } else { true },
+        parked_on: if waits { parked_on(word, result) } else { 0 },
+        depth: if waits { depth } else { walk(&mut callers) },
         callers,
-        depth,
     });
     saved.restore();
     answer(result)

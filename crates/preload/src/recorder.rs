@@ -35,7 +35,7 @@ use pthread::environment;
 use pthread::object::ObjectKind;
 
 pub(crate) use profile::format::Refusal;
-pub(crate) use profile::futex_calls::FutexWait;
+pub(crate) use profile::futex_calls::FutexRecord;
 pub(crate) use profile::record::{Call, Mode, Outcome, PerThread, Trace};
 use system::Linux;
 
@@ -173,10 +173,15 @@ pub(crate) unsafe fn free_page(page: *mut u8) {
     unsafe { RECORDER.host().free(page, PAGE as usize) };
 }
 
-/// A wait in a futex is over that the program asked for by `syscall`.
+/// A call of futex(2) is over that the program made by `syscall`.
 #[cold]
-pub(crate) fn futex_waited(wait: &FutexWait) {
-    RECORDER.futex_waited(wait);
+pub(crate) fn futex_called(call: &FutexRecord) {
+    RECORDER.futex_called(call);
+}
+
+/// Whether calls that wake threads are to be told of.
+pub(crate) fn has_space_for_wakes() -> bool {
+    RECORDER.has_space_for_wakes()
 }
 
 /// Where this library's own code lies. Empty before recording has started.

@@ -1,39 +1,41 @@
-//! Waits in futexes that programs asked for by the C library's function `syscall`, on their way to the launcher.
+//! Calls of futex(2) that programs make by the C library's function `syscall`, on their way to the launcher: waits, and calls that woke
+//! threads.
 //!
 //! Locks that are no pthread's sleep so: those of Rust's `std`, `parking_lot` and oneTBB, `std::atomic::wait` of C++. What a wait was for
 //! is told by the functions on the stack and the memory around the futex, which takes reading files. So the recorder hands the
-//! waits on, and the launcher counts them in a section of its own.
+//! calls on, and the launcher counts the waits in a section of its own, each behind the call sites of those that woke it.
 //!
 //! They go through a ring in the profile, which the process makes that has the first of them: any thread of any process takes the next
-//! slot, and the launcher alone frees them. A wait that finds all slots taken is counted as lost. The profile needs none of it when
-//! the run is over.
+//! slot, and the launcher alone frees them. A wait that finds all slots taken is counted as lost; wakes leave half of them to waits. The
+//! profile needs none of it when the run is over.
 //!
 //! | word      | written by        | meaning                                                  |
 //! |-----------|-------------------|----------------------------------------------------------|
-//! | `written` | threads that wait | slots taken so far                                       |
+//! | `written` | threads that call | slots taken so far                                       |
 //! | `read`    | the launcher      | slots freed so far                                       |
 //! | `lost`    | threads that wait | waits that found no slot                                 |
-//! | `turn`    | who has the slot  | the number of its wait, counted from 1, when it is whole |
+//! | `turn`    | who has the slot  | the number of its call, counted from 1, when it is whole |
 
 use core::sync::atomic::{AtomicU64, Ordering, Ordering::Relaxed};
 
 /// Return addresses that are kept of a call.
 pub const CALLERS_OF_WAIT: usize = 23;
 
-/// A wait that is over. It may come from any process that has the profile, so that nothing in it need be true.
+/// A call that is over: a wait, or one that woke threads. It may come from any process that has the profile, so that nothing in it need
+/// be true.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FutexWait {
+pub struct FutexRecord {
     /// The section of the process's recorder, which tells its images apart.
     pub section: u64,
     /// The process.
     pub pid: u32,
-    /// The thread that waited.
+    /// The thread that called.
     pub tid: u32,
     /// The futex's address.
     pub word: u64,
     /// Operation and flags.
     pub operation: u32,
-    /// What the word had to hold.
+    /// What the word had to hold, or how many threads were to be woken.
     pub value: u32,
     /// When it began, ns of the monotonic clock.
     pub begun_ns: u64,
@@ -78,11 +80,16 @@ impl FutexCalls {
     /// Length in bytes.
     pub const LENGTH: usize = size_of::<Self>();
 
-    /// Waits that it has space for.
+    /// Calls that it has space for.
     pub const SLOTS: u64 = 2048;
 
-    /// Adds a wait. Waits for nothing, and a signal handler may interrupt it with another one.
-    pub fn push(&self, wait: &FutexWait) {
+    /// Whether half of the slots are free, so that a call that wakes threads takes no wait's.
+    pub fn has_space_for_wakes(&self) -> bool {
+        self.written().wrapping_sub(self.read.0.load(Relaxed)) < Self::SLOTS / 2
+    }
+
+    /// Adds a call. Waits for nothing, and a signal handler may interrupt it with another one.
+    pub fn push(&self, call: &FutexRecord) {
         let is_free = |at: u64| {
             let taken = at.wrapping_sub(self.read.0.load(Ordering::Acquire)); // [1] from `free`
             (taken < Self::SLOTS).then_some(at.wrapping_add(1))
@@ -93,18 +100,18 @@ impl FutexCalls {
         };
         let slot = &self.slots[(at % Self::SLOTS) as usize];
         let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-        let rest = u32::from(wait.depth) << 8 | u32::from(wait.woke);
+        let rest = u32::from(call.depth) << 8 | u32::from(call.woke);
         let fixed = [
-            wait.section,
-            pair(wait.pid, wait.tid),
-            wait.word,
-            pair(wait.operation, wait.value),
-            wait.begun_ns,
-            wait.ended_ns,
-            pair(wait.result.cast_unsigned(), rest),
-            wait.parked_on,
+            call.section,
+            pair(call.pid, call.tid),
+            call.word,
+            pair(call.operation, call.value),
+            call.begun_ns,
+            call.ended_ns,
+            pair(call.result.cast_unsigned(), rest),
+            call.parked_on,
         ];
-        let values = fixed.iter().chain(&wait.callers[..usize::from(wait.depth).min(CALLERS_OF_WAIT)]);
+        let values = fixed.iter().chain(&call.callers[..usize::from(call.depth).min(CALLERS_OF_WAIT)]);
         for (word, &value) in slot.words.iter().zip(values) {
             word.store(value, Relaxed);
         }
@@ -121,8 +128,8 @@ impl FutexCalls {
         self.lost.0.load(Relaxed)
     }
 
-    /// The wait of this number, counted from 0; `None` if it is not whole yet.
-    pub fn get(&self, at: u64) -> Option<FutexWait> {
+    /// The call of this number, counted from 0; `None` if it is not whole yet.
+    pub fn get(&self, at: u64) -> Option<FutexRecord> {
         let slot = &self.slots[(at % Self::SLOTS) as usize];
         // [2] from `push`
         if slot.turn.load(Ordering::Acquire) != at.wrapping_add(1) {
@@ -132,7 +139,7 @@ impl FutexCalls {
         let halves = |index: usize| ((word(index) >> 32) as u32, word(index) as u32);
         let ((pid, tid), (operation, value), (result, rest)) = (halves(1), halves(3), halves(6));
         let depth = (rest >> 8).min(CALLERS_OF_WAIT as u32) as u8;
-        Some(FutexWait {
+        Some(FutexRecord {
             section: word(0),
             pid,
             tid,
@@ -149,7 +156,7 @@ impl FutexCalls {
         })
     }
 
-    /// Frees the slots of all waits before this number.
+    /// Frees the slots of all calls before this number.
     pub fn free(&self, before: u64) {
         self.read.0.store(before, Ordering::Release); // [1] to `push`
     }
@@ -170,7 +177,7 @@ mod tests {
         let ring = ring();
         assert_eq!(ring.get(0), None);
         let callers = core::array::from_fn(|i| if i < 3 { 0x1000 + i as u64 } else { 0 });
-        let wait = FutexWait {
+        let wait = FutexRecord {
             section: 7,
             pid: 41,
             tid: 42,
@@ -186,7 +193,7 @@ mod tests {
             depth: 3,
         };
         ring.push(&wait);
-        ring.push(&FutexWait { woke: false, depth: 0, callers: [0; CALLERS_OF_WAIT], ..wait });
+        ring.push(&FutexRecord { woke: false, depth: 0, callers: [0; CALLERS_OF_WAIT], ..wait });
         assert_eq!(ring.get(0), Some(wait));
         assert_eq!(ring.get(1).map(|wait| (wait.woke, wait.depth, wait.callers[0])), Some((false, 0, 0)));
         assert_eq!((ring.get(2), ring.written()), (None, 2));
@@ -195,12 +202,16 @@ mod tests {
     #[test]
     fn what_finds_no_slot_is_lost_and_slots_are_used_again() {
         let ring = ring();
-        let wait = |word| FutexWait { word, ..FutexWait::default() };
+        let wait = |word| FutexRecord { word, ..FutexRecord::default() };
         (0..FutexCalls::SLOTS + 3).for_each(|word| ring.push(&wait(word)));
         assert_eq!((ring.written(), ring.lost()), (FutexCalls::SLOTS, 3));
+        assert!(!ring.has_space_for_wakes());
         ring.free(2);
+        assert!(!ring.has_space_for_wakes(), "waits have the half that is left");
         ring.push(&wait(1 << 20));
         assert_eq!(ring.get(FutexCalls::SLOTS).map(|wait| wait.word), Some(1 << 20));
         assert_eq!(ring.get(0), None, "its slot has another one");
+        ring.free(2 + FutexCalls::SLOTS / 2);
+        assert!(ring.has_space_for_wakes());
     }
 }

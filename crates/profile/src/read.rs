@@ -15,6 +15,7 @@ pub mod live;
 mod lock_names;
 mod mappings;
 mod members;
+pub mod merged;
 mod names;
 mod rows;
 pub mod running;
@@ -102,6 +103,15 @@ pub enum Error {
         /// Whose it is.
         runtime: Runtime,
     },
+    /// The file holds several profiles.
+    #[error(
+        "{} is several profiles that were merged, which `contend report`, `diff`, `gate` and `predict` read: name one of those that were merged",
+        path.display()
+    )]
+    Merged {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is of a version that this reader does not know.
     #[error(
         "{} is a profile of version {version}, and this contend reads version {}: use the contend that made it, or a newer one",
@@ -129,7 +139,7 @@ pub enum Error {
     /// Another profile was appended to it, as by `cat`.
     #[error(
         "{} has another profile behind it, from byte {offset} on: profiles are added up where each is a file of its own, by \
-         `contend report A B`",
+         `contend report A B` or `contend merge A B`",
         path.display()
     )]
     Appended {
@@ -189,6 +199,7 @@ impl Profile {
         }
         Self::read(&file, path).map_err(|error| match (error, RuntimeWaits::whose(path)) {
             (Error::Foreign { path }, Some(runtime)) => Error::OfRuntime { path, runtime },
+            (Error::Foreign { path }, None) if merged::is_merged(&path) => Error::Merged { path },
             (error, _) => error,
         })
     }

@@ -25,8 +25,8 @@ use crate::futex_calls::FutexCalls;
 use crate::read::{Error, Profile};
 use crate::record::LONGEST_WAITS;
 
-pub use attached::{AttachedImage, AttachedSection, AttachedWait};
-pub use interval::{Counted, Look};
+pub use attached::{AttachedBehind, AttachedImage, AttachedSection, AttachedWait};
+pub use interval::{Counted, Look, PackedLook};
 pub use kernel::{KernelSection, KernelWait, StackOfLock};
 
 /// How large a profile file may grow unless the user says otherwise, bytes.

@@ -1,7 +1,9 @@
 //! What is written of a program that was attached to, and what is read of it.
 
 use contend_profile::format::RunValues;
-use contend_profile::session::{AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording};
+use contend_profile::session::{
+    AttachedBehind, AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording,
+};
 use contend_profile::{Diff, LockKind, LockRow, LockTable, ObjectKind, Options};
 
 const MUTEX: LockKind = LockKind::Object(ObjectKind::Mutex);
@@ -18,6 +20,7 @@ fn wait(tid: u32, kind: LockKind, address: u64, duration_ns: u64) -> AttachedWai
         timed_out: false,
         frames: &[0x7000, 0x8000],
         caller: 0x8000,
+        behind: &[],
     }
 }
 
@@ -157,6 +160,24 @@ fn waits_are_told_by_their_callers() {
     let many = row(&table, 0x2000, RWLOCK);
     let told: u64 = many.call_sites.iter().map(|site| site.waits).sum();
     assert_eq!((many.exclusive.contended, told), (256, 8));
+}
+
+/// A function that holds a lock and never waits for it is a call site, too.
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files to be shared")]
+fn waits_are_behind_those_who_released_the_lock() {
+    let maps =
+        b"1000-9000 r-xp 00000000 08:01 1 /nowhere/one\n9000-a000 r-xp 00000000 08:01 2 /nowhere/two\n";
+    let part = |caller, duration_ns| AttachedBehind { frames: &[0x9100, 0x9200], caller, duration_ns };
+    let table = table(|section| {
+        section.note_mappings(maps, &[]);
+        for behind in [&[part(0x9100, 900), part(0x2000, 100)][..], &[part(0x9100, 1_000)], &[part(0, 10)]] {
+            section.count(&AttachedWait { caller: 0x2000, behind, ..wait(11, MUTEX, 0x1000, 1_000) });
+        }
+    });
+    let sites = &row(&table, 0x1000, MUTEX).call_sites;
+    let told: Vec<_> = sites.iter().map(|site| (&*site.file, site.waited_ns, site.behind_ns)).collect();
+    assert_eq!(told, [("one", 3_000.0, 100.0), ("two", 0.0, 1_900.0)]);
 }
 
 /// Exports show them around the call: what wraps locks is left out, and so is what only some of the waits have.

@@ -2,11 +2,12 @@
 
 mod support;
 
+use contend_profile::read::merged::Merging;
 use contend_profile::read::{
     Diff, Error, Profile, Runtime, RuntimeWaits, to_folded, to_otel, to_pprof, to_trace,
 };
 use contend_profile::record::{Mode, Outcome, PerThread, Trace};
-use contend_profile::{LockTable, Options};
+use contend_profile::{LockRow, LockTable, Options};
 use proptest::prelude::*;
 use pthread::object::ObjectKind;
 use std::path::Path;
@@ -315,4 +316,43 @@ proptest! {
             use_all(&table);
         }
     }
+}
+
+/// Profiles that were merged, cut or changed at many places: an error, or tables of what is whole.
+#[test]
+#[cfg_attr(miri, ignore = "Miri takes minutes for so many files")]
+fn merged_profiles_that_are_damaged_are_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let [profile, merged] = ["p.contend", "merged.contend"].map(|name| directory.path().join(name));
+    std::fs::write(&profile, sample()).unwrap();
+    let mut whole = Vec::new();
+    let mut merging = Merging::begin(&mut whole).unwrap();
+    merging.add(&profile).unwrap();
+    merging.add(&profile).unwrap();
+    let options = Options { symbols: false, ..Options::default() };
+    let tables = |bytes: &[u8]| {
+        std::fs::write(&merged, bytes).unwrap();
+        LockTable::each(&merged, &options)
+    };
+    let acquisitions = |table: &LockTable| table.rows.iter().map(LockRow::acquisitions).sum::<u64>();
+    let known: Vec<_> = tables(&whole).unwrap().iter().map(|(_, table)| acquisitions(table)).collect();
+    assert!(known.len() == 2 && known[0] == known[1] && known[0] > 1_500, "{known:?}");
+    let second = (whole.len() - 8) / 2 + 8;
+    for length in (8..whole.len()).step_by(whole.len() / 60 + 1).chain([8, 9, 19, 20, 21]) {
+        // Between two profiles the file is whole.
+        assert_eq!(tables(&whole[..length]).is_ok(), length == 8 || length == second, "{length} bytes");
+    }
+    for at in (8..whole.len()).step_by(whole.len() / 120 + 1).chain(8..24) {
+        for changed in [0, 0xff, whole[at] ^ 1] {
+            let mut bytes = whole.clone();
+            bytes[at] = changed;
+            let _ = tables(&bytes);
+        }
+    }
+    assert!(matches!(Profile::open(&merged), Err(Error::Merged { .. })));
+    std::fs::write(&merged, &whole).unwrap();
+    let sum = LockTable::open(&merged, &options).unwrap();
+    assert_eq!((acquisitions(&sum), sum.header.profiles), (2 * known[0], 2));
+    std::fs::write(&merged, &whole[..8]).unwrap();
+    assert!(LockTable::open(&merged, &options).is_err(), "none was merged into it");
 }

@@ -21,7 +21,7 @@ fn look(file: &File) -> Look {
 
 fn between(before: &Look, now: Look) -> LockTable {
     let bytes = now.since(
-        before,
+        &before.packed().unpacked(), // as it is kept meanwhile
         &RunValues::default(),
         &[TaskValues { running_ns: 7, ..TaskValues::default() }],
         &[],

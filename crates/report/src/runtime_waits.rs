@@ -57,7 +57,7 @@ fn head(profile: &RuntimeWaits) -> String {
         let _ = write!(
             head,
             " Waits under {} are not in it, which may be most: record with \
-             -XX:StartFlightRecording:jdk.JavaMonitorEnter#threshold=0ns,jdk.ThreadPark#threshold=0ns.",
+             -XX:StartFlightRecording:jdk.JavaMonitorEnter#threshold=0ns,jdk.ThreadPark#threshold=0ns, or with lock=1ns of async-profiler.",
             time(ns)
         );
     }

@@ -1,4 +1,5 @@
-//! The waits in futexes that a recorded program hands on: those of its calls of `syscall`, by which locks that are no pthread's sleep.
+//! The waits in futexes that a recorded program hands on, and the calls that woke them: those of `syscall`, by which locks that are no
+//! pthread's sleep.
 //!
 //! They take no rights, and are of all processes that record. What a wait was for is told as where a program is attached to, by
 //! files and memory of the process; where that has ended meanwhile, by what was read of it before, or by the mappings that its recorder
@@ -6,7 +7,7 @@
 
 use super::futex::{Called, Enter, FutexCall, FutexEvent};
 use super::{Counted, Seen, Since};
-use profile::futex_calls::{FutexCalls, FutexWait};
+use profile::futex_calls::{FutexCalls, FutexRecord};
 use profile::read::Mappings;
 use profile::session::Recording;
 use std::collections::HashMap;
@@ -24,6 +25,9 @@ const MANY: usize = 128;
 
 /// Waits that are kept while files are read.
 const KEPT: usize = 1 << 16;
+
+/// Wakes that are kept before the first wait of their image comes.
+const MOST_EARLY: usize = 64;
 
 /// A thread that has a slot fills it within, or has been ended.
 const SLOWEST: Duration = Duration::from_secs(1);
@@ -47,8 +51,13 @@ pub(crate) fn record_called(
     let (hand_on, waits) = sync_channel(KEPT);
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || read_ring(recording, &hand_on, has_ended));
-        let mut counting =
-            Counting { recording, expected: None, images: HashMap::new(), remarks: Vec::new() };
+        let mut counting = Counting {
+            recording,
+            expected: None,
+            images: HashMap::new(),
+            early: Vec::new(),
+            remarks: Vec::new(),
+        };
         if let Some(pid) = expected {
             counting.expect(pid, has_ended);
         }
@@ -60,7 +69,7 @@ pub(crate) fn record_called(
 }
 
 /// Reads the ring until the program has ended. Returns how many waits were lost.
-fn read_ring(recording: &Recording, hand_on: &SyncSender<FutexWait>, has_ended: &AtomicBool) -> u64 {
+fn read_ring(recording: &Recording, hand_on: &SyncSender<FutexRecord>, has_ended: &AtomicBool) -> u64 {
     let mut reader = Reader::default();
     loop {
         let is_last = has_ended.load(Ordering::Relaxed);
@@ -86,7 +95,7 @@ struct Reader {
 
 impl Reader {
     /// Hands out what is there, to the end of the ring at most, until `take` says no. Returns how many waits that were.
-    fn drain(&mut self, calls: &FutexCalls, mut take: impl FnMut(FutexWait) -> bool) -> usize {
+    fn drain(&mut self, calls: &FutexCalls, mut take: impl FnMut(FutexRecord) -> bool) -> usize {
         let end = calls.written().min(self.next.saturating_add(FutexCalls::SLOTS));
         let first = self.next;
         while self.next < end {
@@ -116,12 +125,31 @@ struct Image<'r> {
     last: Instant,
 }
 
+impl Image<'_> {
+    /// Looks at what its recorder has noted of where the call's addresses lie, if that is needed.
+    fn look_at_recorded(&mut self, call: &FutexRecord) {
+        self.last = Instant::now();
+        if let Some(recorded) = &self.recorded {
+            let callers = call.callers[..usize::from(call.depth)].iter().copied();
+            let addresses = callers.chain([call.word, call.parked_on]);
+            self.counted.modules.look_at_recorded(recorded, addresses);
+        }
+    }
+
+    fn take_wake(&mut self, call: &FutexRecord) {
+        self.look_at_recorded(call);
+        self.counted.take_wake(call.word, call.begun_ns, &call.callers[..usize::from(call.depth)]);
+    }
+}
+
 /// The images whose waits are counted, by the sections of their recorders.
 struct Counting<'r> {
     recording: &'r Recording,
     /// A process of which nothing has been counted yet.
     expected: Option<Seen>,
     images: HashMap<u64, Image<'r>>,
+    /// Wakes of images of which there has been no wait.
+    early: Vec<FutexRecord>,
     remarks: Vec<String>,
 }
 
@@ -135,7 +163,7 @@ impl Counting<'_> {
     }
 
     /// Counts waits until no more come.
-    fn count_all(&mut self, waits: &Receiver<FutexWait>) -> io::Result<()> {
+    fn count_all(&mut self, waits: &Receiver<FutexRecord>) -> io::Result<()> {
         let mut looked = Instant::now();
         loop {
             match waits.recv_timeout(LOOK) {
@@ -150,21 +178,33 @@ impl Counting<'_> {
         }
     }
 
-    fn count(&mut self, wait: &FutexWait) -> io::Result<()> {
+    fn count(&mut self, call: &FutexRecord) -> io::Result<()> {
+        if !is_wake(call) {
+            return self.count_wait(call);
+        }
+        match self.images.get_mut(&call.section) {
+            Some(image) => image.take_wake(call),
+            // The thread that it woke may still come to tell of its wait.
+            None if self.early.len() < MOST_EARLY => self.early.push(*call),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn count_wait(&mut self, wait: &FutexRecord) -> io::Result<()> {
         if !self.images.contains_key(&wait.section) {
             let seen = self.expected.take_if(|seen| seen.pid == wait.pid);
             let seen = seen.unwrap_or_else(|| Seen::of(wait.pid));
             let counted = Counted::begin(seen, self.recording, Since::default())?;
             let recorded = if counted.modules.are_unknown() { self.recorded(wait.section) } else { None };
-            self.images.insert(wait.section, Image { counted, recorded, last: Instant::now() });
+            let mut image = Image { counted, recorded, last: Instant::now() };
+            self.early
+                .extract_if(.., |call| call.section == wait.section)
+                .for_each(|call| image.take_wake(&call));
+            self.images.insert(wait.section, image);
         }
         let image = self.images.get_mut(&wait.section).expect("inserted where it was missing");
-        image.last = Instant::now();
-        if let Some(recorded) = &image.recorded {
-            let callers = wait.callers[..usize::from(wait.depth)].iter().copied();
-            let addresses = callers.chain([wait.word, wait.parked_on]);
-            image.counted.modules.look_at_recorded(recorded, addresses);
-        }
+        image.look_at_recorded(wait);
         events(wait).into_iter().flatten().for_each(|event| image.counted.take(event));
         Ok(())
     }
@@ -199,8 +239,13 @@ impl Counting<'_> {
     }
 }
 
+/// Whether the call woke threads, and is no wait.
+fn is_wake(call: &FutexRecord) -> bool {
+    [libc::FUTEX_WAKE, libc::FUTEX_WAKE_BITSET].contains(&(call.operation as i32 & libc::FUTEX_CMD_MASK))
+}
+
 /// The calls of a thread that end with this wait.
-fn events(wait: &FutexWait) -> [Option<FutexEvent>; 3] {
+fn events(wait: &FutexRecord) -> [Option<FutexEvent>; 3] {
     let event = |time_ns, what| FutexEvent { time_ns, tid: wait.tid, what };
     let callers = wait.callers[..usize::from(wait.depth)].into();
     let call = Enter {
@@ -224,8 +269,8 @@ mod tests {
     use super::super::futex_waits::FutexWaits;
     use super::*;
 
-    fn wait(begun_ns: u64, ended_ns: u64, woke: bool) -> FutexWait {
-        FutexWait {
+    fn wait(begun_ns: u64, ended_ns: u64, woke: bool) -> FutexRecord {
+        FutexRecord {
             tid: 1,
             word: 0x1000,
             operation: 128,
@@ -233,7 +278,7 @@ mod tests {
             begun_ns,
             ended_ns,
             woke,
-            ..FutexWait::default()
+            ..FutexRecord::default()
         }
     }
 

@@ -1,10 +1,10 @@
-//! Waits in futexes that the program asked for by `syscall`, handed on to the launcher: see [`crate::futex_calls`].
+//! Calls of futex(2) that the program makes by `syscall`, handed on to the launcher: see [`crate::futex_calls`].
 
 use core::sync::atomic::{AtomicPtr, Ordering, Ordering::Relaxed};
 
 use super::{Host, Recorder};
 use crate::arena::Need;
-use crate::futex_calls::{FutexCalls, FutexWait};
+use crate::futex_calls::{FutexCalls, FutexRecord};
 
 /// What the header's `futex_calls` says while a process makes the ring.
 const BEING_MADE: u64 = 1;
@@ -22,13 +22,19 @@ impl Found {
 }
 
 impl<H: Host> Recorder<H> {
-    /// A wait is over; its section is filled in. May be called anywhere, in signal handlers as well.
+    /// A call is over; its section is filled in. May be called anywhere, in signal handlers as well.
     #[cold]
-    pub fn futex_waited(&self, wait: &FutexWait) {
+    pub fn futex_called(&self, call: &FutexRecord) {
         match self.futex_calls() {
-            Some(calls) => calls.push(&FutexWait { section: self.section_number(), ..*wait }),
+            Some(calls) => calls.push(&FutexRecord { section: self.section_number(), ..*call }),
             None => self.drop_event(),
         }
+    }
+
+    /// Whether a call that wakes threads may be told of beside the waits.
+    #[cold]
+    pub fn has_space_for_wakes(&self) -> bool {
+        self.futex_calls().is_some_and(FutexCalls::has_space_for_wakes)
     }
 
     fn futex_calls(&self) -> Option<&FutexCalls> {

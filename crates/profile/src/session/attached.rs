@@ -55,6 +55,19 @@ pub struct AttachedWait<'a> {
     pub frames: &'a [u64],
     /// The one of them in the function that took the lock, outside what only wraps locks; 0 if it is not known.
     pub caller: u64,
+    /// Behind whom, as far as it is known.
+    pub behind: &'a [AttachedBehind<'a>],
+}
+
+/// The part of a wait in which a thread had the lock.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachedBehind<'a> {
+    /// Return addresses of the call that released it, innermost first.
+    pub frames: &'a [u64],
+    /// The one of them in the function that released the lock, outside what only wraps locks; 0 if it is not known.
+    pub caller: u64,
+    /// How long that part lasted, ns.
+    pub duration_ns: u64,
 }
 
 /// Writes the section. The owner of this value is the only writer there.
@@ -180,7 +193,10 @@ impl<'r> AttachedSection<'r> {
             add(&pair.contended, 1);
             add(&pair.wait_ticks, ticks);
             self.count_by_caller(wait, key, ticks);
-            self.note_site(lock, wait);
+            self.note_site(lock, wait.frames, wait.caller);
+            for behind in wait.behind {
+                self.note_site(lock, behind.frames, behind.caller);
+            }
             // Without space for a distribution the wait is counted all the same.
             if let Some(histograms) = self.histograms(key, pair) {
                 add(&histograms.buckets[Quantity::Wait as usize][bucket(ticks)], 1);
@@ -199,6 +215,11 @@ impl<'r> AttachedSection<'r> {
         let slot = place_of(record.callers(), wait.caller).0.checked_sub(1)?;
         add(&by_caller.waits[slot], 1);
         add(&by_caller.wait_ticks[slot], ticks);
+        for behind in wait.behind.iter().filter(|behind| behind.caller != 0) {
+            if let Some(slot) = place_of(&by_caller.behind, behind.caller).0.checked_sub(1) {
+                add(&by_caller.behind_ticks[slot], self.recording.ticks_in(behind.duration_ns));
+            }
+        }
         Some(())
     }
 
@@ -213,10 +234,10 @@ impl<'r> AttachedSection<'r> {
         Some(by_caller)
     }
 
-    /// Notes the stack of a wait if it is a new one, from the caller outwards.
-    fn note_site(&mut self, lock: u32, wait: &AttachedWait<'_>) -> Option<()> {
-        let depth = wait.frames.iter().position(|&frame| frame == wait.caller)?;
-        let frames = &wait.frames[depth..];
+    /// Notes the stack of a wait or a release if it is a new one, from the caller outwards.
+    fn note_site(&mut self, lock: u32, frames: &[u64], caller: u64) -> Option<()> {
+        let depth = frames.iter().position(|&frame| frame == caller)?;
+        let frames = &frames[depth..];
         let frames = &frames[..frames.len().min(FRAMES)];
         let key = (lock, frames.into());
         if self.sites.len() >= MOST_SITES || self.sites.contains(&key) {

@@ -5,7 +5,7 @@
 //! may be anything: nothing is believed that a check can refute.
 
 use std::collections::{HashMap, HashSet};
-use std::io;
+use std::io::{self, Read as _};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt as _;
 
@@ -17,12 +17,32 @@ use crate::format::{
 };
 use crate::histogram::{BUCKETS, bucket};
 use crate::record::MERGED;
+use flate2::Compression;
+use flate2::read::{DeflateDecoder, DeflateEncoder};
 
 /// A recording as it was at one moment.
 #[derive(Clone, Debug)]
 pub struct Look {
     bytes: Vec<u8>,
     records: Vec<Record>,
+}
+
+/// A look that is kept until the next one: packed, since a recording is mostly zeros, and large.
+#[derive(Clone, Debug)]
+pub struct PackedLook(Vec<u8>);
+
+impl PackedLook {
+    /// The look that it was.
+    ///
+    /// # Panics
+    /// Where there is no memory for it.
+    #[must_use]
+    pub fn unpacked(&self) -> Look {
+        let mut bytes = Vec::new();
+        DeflateDecoder::new(&*self.0).read_to_end(&mut bytes).expect("packed by this process");
+        bytes.shrink_to_fit();
+        Look::of(bytes)
+    }
 }
 
 /// Where the words of a [`Process`] lie that count what happens. How many locks were merged, and how many objects are left to the C
@@ -69,6 +89,8 @@ pub struct Counted {
     pub timed_ns: f64,
     /// The same of a pair without times.
     pub untimed_ns: f64,
+    /// What records of locks, and of what threads do with them, have cost, with the stacks that were walked for them, ns.
+    pub records_ns: f64,
 }
 
 impl Counted {
@@ -104,6 +126,19 @@ impl Look {
     pub fn of(bytes: Vec<u8>) -> Self {
         let records = records(&bytes);
         Self { bytes, records }
+    }
+
+    /// The look, packed, which takes some tenths of a second for a long recording.
+    ///
+    /// # Panics
+    /// Where there is no memory for it.
+    #[must_use]
+    pub fn packed(&self) -> PackedLook {
+        let mut packed = Vec::new();
+        DeflateEncoder::new(&*self.bytes, Compression::fast())
+            .read_to_end(&mut packed)
+            .expect("read from memory");
+        PackedLook(packed)
     }
 
     fn header(&self) -> HeaderValues {
@@ -166,6 +201,7 @@ impl Look {
             let ns = |field| self.word(process.at + field) as f64 / 1024.0 * ns_per_tick;
             sum.timed_ns = sum.timed_ns.max(ns(offset_of!(Process, cost_timed)));
             sum.untimed_ns = sum.untimed_ns.max(ns(offset_of!(Process, cost_untimed)));
+            sum.records_ns += self.word(process.at + offset_of!(Process, records_ticks)) as f64 * ns_per_tick;
         }
         sum
     }

@@ -120,9 +120,13 @@ impl Told {
     /// Takes in a setting of an event of waits for locks: what is shorter than the highest threshold may be missing.
     fn set(&mut self, setting: Object<'_>) {
         let text = |name| setting.field(name).and_then(Object::text);
-        if text("name") == Some("threshold")
-            && let Some(ns) = text("value").and_then(span_ns)
-        {
+        let ns = match text("name") {
+            Some("threshold") => text("value").and_then(span_ns),
+            // async-profiler's: a number of ns.
+            Some("lock") => text("value").and_then(|ns| span_ns(&format!("{ns} ns"))),
+            _ => None,
+        };
+        if let Some(ns) = ns {
             self.threshold_ns = Some(self.threshold_ns.map_or(ns, |known| known.max(ns)));
         }
     }

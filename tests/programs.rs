@@ -226,8 +226,8 @@ const NO_SUCH_SITE: &str = "holds no lock of the site";
 /// What `predict` has to say about one lock of a profile.
 fn predicted(file: &Path, site: &str) -> String {
     let mut command = Command::new(CONTEND);
-    // A site is found, or not, before anything is computed: the engine that is done at once will do.
-    command.args(["predict", "--engine", "chain", "--cores", "1", "--lock", "mcs", "--site", site]).arg(file);
+    // A site is found, or not, before anything is simulated.
+    command.args(["predict", "--cores", "1", "--lock", "mcs", "--site", site]).arg(file);
     run(command, HANG).stderr
 }
 

@@ -1,19 +1,16 @@
 //! `contend predict`: what a profiled program does on more cores, with its own lock and with others in its place.
 
-use crate::arguments::{self, Numbers, variants};
+use crate::arguments::{self, Numbers};
 use crate::machines;
 use crate::output::{self, own_command_line, print, print_json, tell};
 use crate::progress::BARS;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use curve::Unit;
-use forecast::chain::ByChain;
 use forecast::{
     Alternative, Change, MAX_THREADS, MeasuredPoint, Question, Void, advice, alternatives, forecast,
     read_series,
 };
 use launch::GLIBC;
-use model::Variant;
-use report::{Page, Plot, Screen, text};
+use report::{Page, Screen, text};
 use session::ensure_usage;
 use session::output_file::OutputFile;
 use session::usage::UsageError;
@@ -61,7 +58,7 @@ pub(crate) struct Args {
     profiled_on: Option<String>,
     /// The cores to forecast for, such as 1..64, or 1,2,4..48:4. Where the machine has fewer it is extended by dies of its kind, and the
     /// answer names that [default: up to the machine's cores, or 64]
-    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, model::MAX_CORES))]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, forecast::MAX_CORES as u32))]
     cores: Vec<Numbers>,
     /// The locks to put in its place: names from `contend locks`, or families (blocking, test-and-set, back-off,
     /// ticket, queue); or `elided`, which runs its sections as transactions, on a machine that has them [default: every
@@ -76,12 +73,6 @@ pub(crate) struct Args {
     /// operations a second, they tell what recording took of a profile that counts operations
     #[arg(long, value_name = "FILE")]
     measured: Option<PathBuf>,
-    /// How to forecast: by the simulated program; or by the Markov chain of the lock alone, at once and without probabilities
-    #[arg(long, value_name = "ENGINE", default_value = "simulated", value_parser = engines())]
-    engine: Engine,
-    /// The form of the chain (see `contend reproduce`); with --engine chain alone [default: waiters]
-    #[arg(long, value_name = "FORM", value_parser = variants())]
-    variant: Option<Variant>,
     /// Numbers of threads on the machine as it is, instead of --cores: more than it has cores if you like, which take turns there
     #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "cores", value_parser = Numbers::between(1, 1_024))]
     threads: Vec<Numbers>,
@@ -89,9 +80,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = arguments::seed())]
     seed: Option<u64>,
     /// What a change to the program would give: section=0.5 (half of the critical section's work done outside), think=2 (twice the think
-    /// time), handover=0.5 (half the cost of a hand-over; by the chain alone), split=4 (into so many locks), batch=8 (acquisitions become
-    /// one), threads=16, lock=mcs, reads=0.9 (share of sections that only read, under a reader-writer lock); several at once [default:
-    /// those that contend would try]
+    /// time), split=4 (into so many locks), batch=8 (acquisitions become one), threads=16, lock=mcs, reads=0.9 (share of sections that
+    /// only read, under a reader-writer lock); several at once [default: those that contend would try]
     #[arg(long, value_name = "CHANGE,…", value_delimiter = ',', value_parser = change)]
     what_if: Vec<String>,
     /// Also show curves, ranges, all reservations, and what the forecast is made of
@@ -129,19 +119,6 @@ fn together(changes: &[String]) -> anyhow::Result<Option<Change>> {
     Ok(Some(change))
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Engine {
-    Chain,
-    Simulated,
-}
-
-fn engines() -> impl TypedValueParser<Value = Engine> {
-    PossibleValuesParser::new(["simulated", "chain"]).map(|name| match &*name {
-        "chain" => Engine::Chain,
-        _ => Engine::Simulated,
-    })
-}
-
 /// Exit status where the profile carries no forecast.
 const VOID: u8 = 3;
 
@@ -152,27 +129,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = args.measured.as_deref().map(read_series).transpose()?;
     let question = question(args, measured.as_ref())?;
     let screen = Screen::stdout();
-    let variant = args.variant.unwrap_or_default();
-    let shown = match args.engine {
-        Engine::Chain => ByChain::new(&question, variant, measured.as_ref())?.map(|chain| {
-            anyhow::Ok(Shown {
-                plot: chain.plot()?,
-                json: chain.json(),
-                text: chain.terminal(screen)?,
-                page: chain.page()?,
-            })
-        }),
-        Engine::Simulated => forecast(&question, &BARS)?.map(|forecast| {
-            anyhow::Ok(Shown {
-                plot: forecast.plot()?,
-                json: forecast.json(),
-                text: forecast.terminal(screen, args.explain)?,
-                page: forecast.page()?,
-            })
-        }),
-    };
-    let shown = match shown {
-        Ok(shown) => shown?,
+    let forecast = match forecast(&question, &BARS)? {
+        Ok(forecast) => forecast,
         Err(void) => {
             let exit_code = refuse(&void, args.json, page, screen)?;
             if let Some(file) = &args.svg {
@@ -182,25 +140,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     if args.json {
-        print_json(&shown.json)?;
+        print_json(&forecast.json())?;
     } else {
-        print(&shown.text)?;
+        print(&forecast.terminal(screen, args.explain)?)?;
     }
     if let Some(file) = picture {
-        file.write(shown.plot.svg())?;
+        file.write(forecast.plot()?.svg())?;
     }
     if let Some(file) = page {
-        file.write(shown.page.made_by(&own_command_line()).html())?;
+        file.write(forecast.page()?.made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// An answer in all of its forms.
-struct Shown {
-    plot: Plot,
-    json: serde_json::Value,
-    text: String,
-    page: Page,
 }
 
 /// Says why there is no forecast, and what to do.
@@ -230,28 +180,22 @@ fn in_a_sentence(reason: &str) -> String {
 fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Question> {
     /// A small machine is asked about a larger one.
     const LEAST_CORES: u32 = 64;
-    refuse_ignored(args)?;
     let mut candidates = alternatives(&args.locks)?;
     let mut labels = BTreeSet::new();
     candidates.retain(|one| labels.insert(one.label()));
     let in_operations = measured.is_some_and(is_in_operations);
     let measured = match measured {
-        Some(series) if args.engine == Engine::Simulated => {
+        Some(series) => {
             check_measured(series, &candidates)?;
             measured_points(series)
         }
-        _ => Vec::new(),
+        None => Vec::new(),
     };
     let mut machine = named_or_default(args.machine.as_deref())?;
     if args.transactions {
         machine.transactions.get_or_insert_with(carried::transactions);
     }
     if let Some(elided) = candidates.iter().find(|one| one.elided.is_some()) {
-        ensure_usage!(
-            args.engine != Engine::Chain,
-            "the chain knows no transactions: leave out --engine chain for `{}`",
-            elided.name
-        );
         ensure_usage!(
             machine.transactions.is_some(),
             "{} has no transactions, without which `{}` is the lock itself: name a machine that has, such as xeon-e5-2680v4x2, or lend it some \
@@ -260,26 +204,11 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
             elided.name
         );
     }
-    ensure_usage!(
-        args.engine != Engine::Chain || args.threads.is_empty(),
-        "--threads is for the simulated program, whose threads take turns on cores: with --engine chain name --cores"
-    );
     let what_if = together(&args.what_if)?;
-    ensure_usage!(
-        args.engine == Engine::Chain || what_if.as_ref().is_none_or(|change| change.handover == 1.0),
-        "what a hand-over costs can be changed for the chain alone, since that of the simulated program follows from its machine: add \
-         --engine chain, or leave out handover"
-    );
     let mut cores = Numbers::all(&args.cores);
     if cores.is_empty() {
         cores = (1..=machine.topology.cores().max(LEAST_CORES)).collect();
     }
-    let most = cores.iter().copied().max().unwrap_or(1);
-    ensure_usage!(
-        args.engine == Engine::Chain || most as usize <= forecast::MAX_CORES,
-        "--cores {most}: the simulated program runs on up to {} cores; the chain goes further, with --engine chain",
-        forecast::MAX_CORES
-    );
     Ok(Question {
         profiles: args.profiles.clone(),
         measured,
@@ -296,24 +225,6 @@ fn question(args: &Args, measured: Option<&curve::Series>) -> anyhow::Result<Que
         what_if,
         advice: true,
     })
-}
-
-/// Options of the other engine are refused.
-fn refuse_ignored(args: &Args) -> anyhow::Result<()> {
-    let by_chain = args.engine == Engine::Chain;
-    ensure_usage!(
-        by_chain || args.variant.is_none(),
-        "--variant is a form of the chain: add --engine chain, or leave it out"
-    );
-    ensure_usage!(
-        !by_chain || args.seed.is_none(),
-        "the chain draws no random numbers: leave out --seed, or --engine chain"
-    );
-    ensure_usage!(
-        !by_chain || !args.explain,
-        "the chain shows all that it has: leave out --explain, or --engine chain"
-    );
-    Ok(())
 }
 
 /// Refuses curves that a forecast would not start from: it is relative to the program's own locks, and carries on what is a row of it.

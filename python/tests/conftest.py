@@ -58,7 +58,7 @@ def profiled(program: list[str], tmp_path_factory: pytest.TempPathFactory) -> co
 
     def profile() -> contend.Profile:
         profile = contend.profile(*program, output=path, ops_regex="lookups: ([0-9]+)")
-        contend.predict(path, machine="typical", profiled_on="typical", cores="1..2", engine="chain")
+        contend.predict(path, machine="typical", profiled_on="typical", cores="1..2", lock="rw")
         return profile
 
     return until_quiet(profile)

@@ -102,11 +102,11 @@ else if (whatIf) {
   };
   // What is asked, by the beginnings of the labels. Cores are said each time, and everything is put back before the next.
   const asked = [
-    {}, { Part: 0.5 }, { Think: 2 }, { Cost: 0.5 }, { "Share of": 0.9 }, { "Locks that": 4 }, { Operations: 8 }, { Threads: 3 },
+    {}, { Part: 0.5 }, { Think: 2 }, { "Share of": 0.9 }, { "Locks that": 4 }, { Operations: 8 }, { Threads: 3 },
     { "Lock in": "queue" }, { Part: 0.3, Think: 0.7, "Locks that": 3, Operations: 2, "Lock in": "ticket" },
   ];
   const reset = all("button", place).find((button) => words(button) === "As it is");
-  const answers = asked.flatMap((changes) => [8, 48].map((cores) => {
+  const answers = asked.flatMap((changes) => [4, 8].map((cores) => {
     for (const [label, value] of Object.entries({ Cores: cores, ...changes })) {
       enter(field(label), value, field(label).localName === "select" ? "change" : "input");
     }

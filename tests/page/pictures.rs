@@ -40,8 +40,7 @@ fn pages(directory: &Path) -> Vec<(&'static str, PathBuf)> {
     assert!(outcome.succeeded(), "{outcome}");
     pages.push(("compare", compared));
     let alone = predictable(directory);
-    pages.push(named("predict", &["predict", &alone, "--engine", "chain", "--site", "hot_lock"]));
-    pages.push(named("simulated", &["predict", &alone, "--site", "hot_lock", "--cores", "1,2,4"]));
+    pages.push(named("predict", &["predict", &alone, "--site", "hot_lock", "--cores", "1,2,4"]));
     if cfg!(feature = "full") {
         let figures = directory.join("figures");
         let mut command = contend(&["reproduce", "fig9", "--html"]);

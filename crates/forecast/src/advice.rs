@@ -97,14 +97,9 @@ fn changed(change: &Change, before: &Blueprint) -> Blueprint {
     after
 }
 
-/// What advice is made of: the case, and the simulated program that runs it; without one, the chain computes it.
+/// What advice is made of: the case, the simulated program that ran, and the forecast that came of it.
 pub(crate) struct Adviser<'a> {
     pub(crate) case: &'a Case,
-    pub(crate) simulated: Option<Ran<'a>>,
-}
-
-/// What ran, and the forecast that came of it.
-pub(crate) struct Ran<'a> {
     pub(crate) blueprint: &'a Blueprint,
     pub(crate) stage: &'a Stage,
     pub(crate) rows: &'a [Row],
@@ -168,11 +163,8 @@ fn likely(gain: &Gain) -> f64 {
 impl Adviser<'_> {
     /// What each of these changes gives, what `contend run` does first, then the greatest gain; of several, those that are worth it.
     pub(crate) fn worth(&self, changes: &[Change]) -> anyhow::Result<Vec<Gain>> {
-        let before = match self.simulated {
-            Some(Ran { blueprint, stage, .. }) => Some(stage.rates(blueprint, None, self.case.threads)?),
-            None => None,
-        };
-        let gains = changes.par_iter().map(|change| Ok((change, self.gain(change, before.as_deref())?)));
+        let before = self.stage.rates(self.blueprint, None, self.case.threads)?;
+        let gains = changes.par_iter().map(|change| Ok((change, self.gain(change, &before)?)));
         let mut gains: Vec<(&Change, Gain)> = gains.collect::<anyhow::Result<_>>()?;
         let is_worth_it =
             |gain: &Gain| likely(gain) >= WORTH_IT && gain.times.is_some_and(|times| times.low > 1.0);
@@ -180,17 +172,14 @@ impl Adviser<'_> {
         Ok(ordered(gains))
     }
 
-    fn gain(&self, change: &Change, before: Option<&[f64]>) -> anyhow::Result<Gain> {
-        let (Some(ran), Some(before)) = (&self.simulated, before) else {
-            return Ok(self.case.gain(change, None));
-        };
-        let Ran { blueprint, stage, .. } = ran;
+    fn gain(&self, change: &Change, before: &[f64]) -> anyhow::Result<Gain> {
+        let Self { blueprint, stage, .. } = self;
         let shares = change.reads.is_some();
         let kind = if shares { LockKind::Object(ObjectKind::Rwlock) } else { blueprint.locks[0].kind };
         let lock = change.lock.as_ref().map(|lock| lock_for(&lock.name, lock.family, kind));
         // Readers need a lock that they can share.
         let swapped = lock.or_else(|| shares.then_some("rw"));
-        if let Some(times) = shown(ran.rows, change, self.case.threads) {
+        if let Some(times) = shown(self.rows, change, self.case.threads) {
             return Ok(Gain { times: Some(times), ..self.case.gain(change, swapped) });
         }
         let threads = change.threads.unwrap_or(self.case.threads);

@@ -1,6 +1,6 @@
 //! The forecast: what was measured, carried on by the simulated program, with its error's distribution and a verdict on each row.
 
-use crate::advice::{Adviser, Ran, how_to_swap};
+use crate::advice::{Adviser, how_to_swap};
 use crate::anchor::Anchor;
 use crate::question::{MeasuredPoint, Question, Void};
 use crate::simulated_program::{self, Plan, Run, Simulated, SimulatedPoint, Stage, doublings};
@@ -195,8 +195,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     notes.extend(simulated.doubts.iter().filter(|doubt| !subject.notes.contains(doubt)).cloned());
     notes.extend(unstable(&simulated).into_iter().chain(too_many));
     let case = case(&subject, &machine, &plan);
-    let ran = Ran { blueprint: &subject.blueprint, stage: &stage, rows: &rows };
-    let adviser = Adviser { case: &case, simulated: Some(ran) };
+    let adviser = Adviser { case: &case, blueprint: &subject.blueprint, stage: &stage, rows: &rows };
     let advice = match &question.what_if {
         _ if !question.advice => Vec::new(),
         Some(change) => adviser.worth(std::slice::from_ref(change))?,
@@ -204,10 +203,8 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
             adviser.worth(&changes(&rows, &candidates, subject.row.kind, subject.parameters.read_share))?
         }
     };
-    let points = |row: &Row| row.points.iter().copied().map(Point::with_range).collect();
-    let of_locks = rows.iter().filter_map(|row| Some((row.lock.clone()?, points(row)))).collect();
-    let sliders = Sliders::new(case.clone(), frame.cores, replacements(&candidates))
-        .on_forecast(points(&rows[0]), of_locks);
+    // One point is no curve for a change to move.
+    let sliders = (plan.threads.len() > 1).then(|| sliders(case, &frame, &rows, &candidates));
     Ok(Ok(Forecast {
         profiles: question.profiles.clone(),
         lock: subject.name.clone(),
@@ -221,11 +218,18 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
         parameters: subject.parameters,
         simulated,
         notes,
-        sliders: Some(sliders),
+        sliders,
         one_thread,
         explained_at: explained.map(|(threads, _)| threads),
         profiled: if question.measured.is_empty() { at_a_time(&tables, &measured) } else { Vec::new() },
     }))
+}
+
+/// What a page asks by: the changes, and the forecasts that they move.
+fn sliders(case: Case, frame: &Frame, rows: &[Row], candidates: &[Alternative]) -> Sliders {
+    let points = |row: &Row| row.points.iter().copied().map(Point::with_range).collect();
+    let of_locks = rows.iter().filter_map(|row| Some((row.lock.clone()?, points(row)))).collect();
+    Sliders::new(case, frame.cores, replacements(candidates), points(&rows[0]), of_locks)
 }
 
 /// How many times as long the profiled run on the fewest threads took as without recording, where operations were counted in both.
@@ -655,7 +659,7 @@ fn changes(rows: &[Row], candidates: &[Alternative], kind: LockKind, read_share:
 }
 
 /// The locks that a page offers to put in the lock's place: what eliding gives has two ends, which a preview does not know.
-pub(crate) fn replacements(candidates: &[Alternative]) -> Vec<Alternative> {
+fn replacements(candidates: &[Alternative]) -> Vec<Alternative> {
     candidates.iter().filter(|one| one.elided.is_none()).cloned().collect()
 }
 

@@ -5,7 +5,6 @@
 //! - [`simulated_program`]: the profiled program rebuilt and run on the simulated machine, which carries on what was measured;
 //!   `anchor`: the ratio from the last measured point;
 //! - `uncertainty`: how far a forecast may be off; [`verdict`]: what becomes of throughput, with a probability;
-//! - [`chain`]: the Markov chain of `model` alone, with [`one_lock`] and [`other_locks`];
 //! - [`extrapolated`]: measured curves on more cores, by laws instead of a profile;
 //! - [`advice`]: changes to the program, and what each is expected to give;
 //! - [`validate`](mod@validate): forecasts against measurements of real programs, and against simulated ones;
@@ -17,12 +16,9 @@ pub mod advice;
 pub mod advise;
 mod anchor;
 pub mod answer;
-pub mod chain;
 pub mod demo_program;
 pub mod extrapolated;
 mod folder;
-pub mod one_lock;
-pub mod other_locks;
 pub mod profiled;
 pub mod question;
 mod shown;
@@ -44,14 +40,12 @@ pub use what_if::{Alternative, Change, Conflicts};
 use anyhow::{Context as _, ensure};
 use curve::Series;
 use curve::format::FormatError;
-use model::{Family, Variant, family_named, predict};
+use model::{Family, family_named};
 use profile::format::MAGIC;
 use session::names;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
-use topology::Range;
-use topology::machine_file::Costs;
 
 /// What is given for the elided form of a lock of the program's own kind.
 pub const ELIDED: &str = "elided";
@@ -98,33 +92,9 @@ pub fn family_of(lock: &str) -> Option<Family> {
     known.or_else(|| family_named(lock))
 }
 
-/// What to predict for.
-#[derive(Debug, Clone)]
-pub struct Target {
-    /// What the machine costs.
-    pub costs: Costs,
-    /// A line transfer on the machine that the profile was taken on, ns.
-    pub profiled_transfer_ns: Range,
-    /// Numbers of cores, ascending; at least one.
-    pub cores: Vec<u32>,
-    /// The form of the model.
-    pub variant: Variant,
-}
-
 /// Powers of two below `last`, and `last`.
 pub(crate) fn powers_of_two(last: u32) -> Vec<u32> {
     (0..u32::BITS).map(|power| 1 << power).take_while(|&count| count < last).chain([last]).collect()
-}
-
-/// Not every number of a long range, where a few show the same curve.
-#[must_use]
-pub fn thinned(cores: Vec<u32>) -> Vec<u32> {
-    match (cores.first(), cores.last()) {
-        (Some(&first), Some(&last)) if cores.len() == (last - first + 1) as usize => {
-            predict::sweep(first, last)
-        }
-        _ => cores,
-    }
 }
 
 /// Curves from a file of contend's: JSON, or CSV with a column for the curve's label.
@@ -175,14 +145,6 @@ fn own_series(text: &str) -> Option<Result<Series, FormatError>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn long_ranges_of_cores_are_thinned_and_lists_are_not() {
-        assert_eq!(thinned(vec![7]), [7]);
-        assert_eq!(thinned(vec![1, 2, 64]), [1, 2, 64]);
-        let all = thinned((1..=4096).collect());
-        assert!(all.len() < 1_000 && all.last() == Some(&4096), "{}", all.len());
-    }
 
     #[test]
     fn locks_of_the_catalogue_and_families_are_alternatives() {

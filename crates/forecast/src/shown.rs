@@ -26,7 +26,6 @@ impl Forecast {
             json["verdict"]["words"] = row.verdict.to_string().into();
             json["curve"] = serde_json::to_value(self.curve(row)).unwrap_or_default();
         }
-        json["engine"] = "simulated".into();
         json
     }
 
@@ -279,10 +278,9 @@ impl Forecast {
         let mut page = Page::new(plot.title()).plot(&plot).table(&self.verdicts());
         page = page.paragraphs(&self.sentences().join("\n"));
         page = page.paragraphs(&advice_lines(&self.advice).join("\n"));
-        page = match &self.sliders {
-            Some(sliders) => page.what_if(sliders),
-            None => page.without_sliders(NO_CHAIN),
-        };
+        if let Some(sliders) = &self.sliders {
+            page = page.what_if(sliders);
+        }
         for note in &self.notes {
             page = page.warning(&text::printable(note));
         }
@@ -290,12 +288,8 @@ impl Forecast {
     }
 }
 
-/// Why a page has no sliders where the chain has no answer.
-pub(crate) const NO_CHAIN: &str = "There are no sliders for this lock: they ask its Markov chain, which cannot be made of this profile. \
-     A longer run, or one on one thread, may give it.";
-
 /// The same curve without its ranges, beside one that has some.
-pub(crate) fn without_ranges(curve: Curve) -> Option<Curve> {
+fn without_ranges(curve: Curve) -> Option<Curve> {
     let points: Vec<_> =
         curve.points().iter().map(|point| curve::Point::exact(point.cores, point.value)).collect();
     curve.with_points(points).ok()
@@ -314,7 +308,7 @@ fn figure(point: Point) -> String {
 }
 
 /// What to do.
-pub(crate) fn advice_lines(advice: &[Gain]) -> Vec<String> {
+fn advice_lines(advice: &[Gain]) -> Vec<String> {
     if advice.is_empty() {
         return vec!["What to do: nothing that was tried gives a tenth more there.".into()];
     }
@@ -334,18 +328,14 @@ mod tests {
     use super::*;
     use crate::simulated_program::Simulated;
     use crate::verdict::{Kind, Threads, Verdict};
+    use topology::Range;
 
-    #[test]
-    fn an_answer_fits_into_eighty_columns() {
-        let threads = vec![1, 2, 4, 8, 16, 32, 64];
-        let point = |&threads: &u32| Point {
-            threads,
-            value: 1.0,
-            low: 1.0,
-            high: 1.0,
-            measured: threads < 4,
-            unstable: false,
-        };
+    fn point(&threads: &u32) -> Point {
+        Point { threads, value: 1.0, low: 1.0, high: 1.0, measured: threads < 4, unstable: false }
+    }
+
+    /// A row that collapses.
+    fn row(lock: Option<&str>, threads: &[u32]) -> Row {
         let verdict = Verdict {
             kind: Kind::Collapses,
             at: Threads { low: 16, likely: 32, high: 64 },
@@ -355,38 +345,54 @@ mod tests {
             anchored: true,
             measured: false,
         };
-        let row = |lock: Option<&str>| Row {
-            lock: lock.map(str::to_owned),
-            code: "futex".into(),
-            points: threads.iter().map(point).collect(),
-            verdict,
+        let points = threads.iter().map(point).collect();
+        Row { lock: lock.map(str::to_owned), code: "futex".into(), points, verdict }
+    }
+
+    fn parameters() -> model::Parameters {
+        let mean = |ns| Some(model::Mean { ns: Range::exact(ns), samples: 1_000_000 });
+        let lock = model::Observed {
+            name: "TABLE".into(),
+            family: model::Family::Blocking,
+            threads: 2,
+            acquisitions: 1_000_000,
+            reads: None,
+            hold_same: mean(60.0),
+            hold_other: mean(120.0),
+            think: mean(900.0),
+            wait_ns: 0.0,
+            handover_ns: None,
+            ran_together: true,
         };
-        let target = crate::one_lock::tests::target(64);
-        let lock = crate::one_lock::tests::lock();
-        let forecast = Forecast {
+        model::Parameters::observed(&lock, Range::exact(50.0)).unwrap()
+    }
+
+    fn forecast(threads: &[u32]) -> Forecast {
+        let simulated =
+            Simulated { locks: Vec::new(), runs: Vec::new(), seed: 1, seeds: 1, doubts: Vec::new() };
+        Forecast {
             profiles: Vec::new(),
             lock: "TABLE".into(),
             machine: "typical".into(),
             description: String::new(),
             cores: 64,
-            threads: threads.clone(),
-            rows: vec![row(None), row(Some("back-off then sleep"))],
+            threads: threads.to_vec(),
+            rows: vec![row(None, threads), row(Some("back-off then sleep"), threads)],
             explained_by_locks: None,
             advice: Vec::new(),
-            parameters: model::Parameters::observed(&lock, target.profiled_transfer_ns).unwrap(),
-            simulated: Simulated {
-                locks: Vec::new(),
-                runs: Vec::new(),
-                seed: 1,
-                seeds: 1,
-                doubts: Vec::new(),
-            },
+            parameters: parameters(),
+            simulated,
             notes: Vec::new(),
             sliders: None,
             one_thread: 1.0,
             explained_at: None,
             profiled: vec![(16, 40), (13, 32)],
-        };
+        }
+    }
+
+    #[test]
+    fn an_answer_fits_into_eighty_columns() {
+        let forecast = forecast(&[1, 2, 4, 8, 16, 32, 64]);
         for screen in [Screen::FILE, Screen::wide(80)] {
             let shown = forecast.answer(screen);
             assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");

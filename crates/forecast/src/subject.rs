@@ -30,8 +30,6 @@ pub(crate) struct Subject {
     pub(crate) blueprint: Blueprint,
     /// How often the lock was taken, by threads, where there are profiles of several numbers of threads.
     pub(crate) shown: Vec<MeasuredPoint>,
-    /// Which of the profiles the lock is described by.
-    pub(crate) main: usize,
     /// Reservations.
     pub(crate) notes: Vec<String>,
 }
@@ -71,6 +69,59 @@ pub(crate) fn open(profiles: &[PathBuf]) -> anyhow::Result<Result<Vec<LockTable>
     Ok(Ok(tables))
 }
 
+/// The profiles of a program, and which of them say what.
+struct Profiles<'a> {
+    /// As they were given.
+    tables: &'a [LockTable],
+    /// By their threads.
+    all: Vec<Profiled<'a>>,
+    /// That of one thread, if there is one.
+    one: Option<&'a LockTable>,
+    /// That of the fewest threads above one, or else of one: the lock is described by it.
+    main: &'a LockTable,
+}
+
+impl<'a> Profiles<'a> {
+    fn new(tables: &'a [LockTable]) -> anyhow::Result<Self> {
+        let mut all: Vec<_> =
+            tables.iter().map(|table| Profiled { table, threads: threads_of(&table.header) }).collect();
+        all.sort_by_key(|profiled| profiled.threads);
+        let one = all.first().filter(|profiled| profiled.threads == 1).map(|profiled| profiled.table);
+        let main = all.get(usize::from(one.is_some())).or(all.first()).context("no profile was given")?.table;
+        Ok(Self { tables, all, one, main })
+    }
+
+    /// Why a profile of these carries no forecast, whatever the lock.
+    fn of_tables(&self) -> Option<Void> {
+        self.all.iter().find_map(|profiled| void::of_table(&profiled.table.header))
+    }
+
+    /// Why there is none where a profile left locks out.
+    fn left_out(&self) -> Option<Void> {
+        self.tables.iter().find_map(|table| LeftOut::of(table, false)).map(|left_out| left_out.void())
+    }
+
+    /// Why there is no lock to forecast for: the one that costs most, unless `site` names one.
+    fn without_lock(&self, site: Option<&str>) -> Option<Void> {
+        let most_costly = profiled::by_cost(self.main).first().copied();
+        let left_out = self.left_out();
+        let void = void::of_other_locks(self.main, most_costly)
+            .filter(|_| site.is_none())
+            .or_else(|| left_out.clone().filter(|_| most_costly.is_none()))
+            .or_else(|| most_costly.is_none().then(void::no_lock))?;
+        // Where nothing was acquired a quiet machine shows no more.
+        let is_empty = most_costly.is_none() && left_out.is_none();
+        Some(self.of_tables().filter(|_| !is_empty).unwrap_or(void))
+    }
+
+    /// What all locks of the row's site saw together in the profile of one thread.
+    fn of_one_thread(&self, row: &LockRow) -> Option<LockRow> {
+        let one = self.one?;
+        let groups = Group::all(&profiled::by_cost(one), &one.header);
+        groups.into_iter().map(|group| group.row).find(|other| other.site == row.site)
+    }
+}
+
 impl Subject {
     /// What these tables say of the lock of `site`, or of the one that costs most time; `file` names them in errors.
     pub(crate) fn new(
@@ -80,46 +131,24 @@ impl Subject {
         besides: Besides,
         file: &Path,
     ) -> anyhow::Result<Result<Self, Void>> {
-        let mut all: Vec<_> =
-            tables.iter().map(|table| Profiled { table, threads: threads_of(&table.header) }).collect();
-        all.sort_by_key(|profiled| profiled.threads);
-        let one = all.first().filter(|profiled| profiled.threads == 1).map(|profiled| profiled.table);
-        let main = all.get(usize::from(one.is_some())).or(all.first()).context("no profile was given")?;
-        let header = &main.table.header;
-        let main_at = tables.iter().position(|table| std::ptr::eq(table, main.table)).unwrap_or(0);
-        let most_costly = profiled::by_cost(main.table).first().copied();
-        let of_table = all.iter().find_map(|profiled| void::of_table(&profiled.table.header));
-        let left_out =
-            tables.iter().find_map(|table| LeftOut::of(table, false)).map(|left_out| left_out.void());
-        let of_program = void::of_other_locks(main.table, most_costly)
-            .filter(|_| site.is_none())
-            .or_else(|| left_out.clone().filter(|_| most_costly.is_none()))
-            .or_else(|| most_costly.is_none().then(void::no_lock));
-        if let Some(void) = of_program {
-            // Where nothing was acquired a quiet machine shows no more.
-            let is_empty = most_costly.is_none() && left_out.is_none();
-            return Ok(Err(of_table.filter(|_| !is_empty).unwrap_or(void)));
-        }
-        // A lock that is not there is an error of the command, whatever the machine did.
-        let groups = chosen(main.table, site, transfer_ns, file)?;
-        if let Some(void) = of_table.or(left_out) {
+        let profiles = Profiles::new(tables)?;
+        if let Some(void) = profiles.without_lock(site) {
             return Ok(Err(void));
         }
+        // A lock that is not there is an error of the command, whatever the machine did.
+        let groups = chosen(profiles.main, site, transfer_ns, file)?;
+        if let Some(void) = profiles.of_tables().or_else(|| profiles.left_out()) {
+            return Ok(Err(void));
+        }
+        let header = &profiles.main.header;
         let row = groups[0].row.clone();
-        let one_thread = one.and_then(|one| {
-            let groups = Group::all(&profiled::by_cost(one), &one.header);
-            groups.into_iter().map(|group| group.row).find(|other| other.site == row.site)
-        });
         if let Some(void) = void::of_lock(&row, header).or_else(|| void::of_own_locks(&groups, header)) {
             return Ok(Err(void));
         }
-        let mut lock = observed(&row, header.ran_together);
-        if let Some(one_thread) = &one_thread {
-            let alone = observed(one_thread, true);
-            (lock.hold_same, lock.think) = (alone.hold_same.or(lock.hold_same), alone.think.or(lock.think));
-            lock.wait_ns = alone.wait_ns;
-        }
-        let base_header = one.filter(|_| one_thread.is_some()).map_or(header, |one| &one.header);
+        let one_thread = profiles.of_one_thread(&row);
+        let one_header = profiles.one.filter(|_| one_thread.is_some()).map(|one| &one.header);
+        let base_header = one_header.unwrap_or(header);
+        let mut lock = observed_alone(&row, header, one_thread.as_ref());
         profiled::take_back_queueing(&mut lock, base_header);
         if let Some(stretch) = besides.stretch {
             profiled::take_back_recording(&mut lock, stretch);
@@ -128,36 +157,36 @@ impl Subject {
             Ok(parameters) => parameters,
             Err(reason) => return Ok(Err(void::too_little(&row.name, &reason))),
         };
-        let blueprint =
+        let mut blueprint =
             Blueprint::new(&groups, header.ran_together, one_thread.as_ref(), &parameters, transfer_ns)
                 .with_cores_of(one_thread.as_ref().unwrap_or(&row), base_header, besides.cores_used);
         if let Some(other) = &blueprint.outweighed_by {
             return Ok(Err(void::of_outweighed(&row.name, other)));
         }
-        let blueprint = match &one_thread {
-            Some(_) => blueprint.with_events_of(base_header.events_share),
-            None => blueprint,
-        };
+        if let Some(one_header) = one_header {
+            blueprint = blueprint.with_events_of(one_header.events_share);
+        }
         let doubts = parameters.doubts.iter().chain(&blueprint.doubts).cloned();
         let mut notes: Vec<String> = of_several_programs(tables).into_iter().collect();
-        notes.extend(reservations(&all, doubts, one.map(|_| one_thread.is_some())));
+        notes.extend(reservations(&profiles.all, doubts, profiles.one.map(|_| one_thread.is_some())));
         let name = match groups[0].copies {
             1 => row.name.clone(),
             copies => format!("{}, {copies} locks", row.site),
         };
-        let shown = shown(rates(&all, &row.site));
-        Ok(Ok(Self {
-            name,
-            row,
-            one_thread,
-            observed: lock,
-            parameters,
-            blueprint,
-            shown,
-            main: main_at,
-            notes,
-        }))
+        let shown = shown(rates(&profiles.all, &row.site));
+        Ok(Ok(Self { name, row, one_thread, observed: lock, parameters, blueprint, shown, notes }))
     }
+}
+
+/// What the model takes of the lock: the times of its sections, of its waits and between them from the run on one thread, if there is one.
+fn observed_alone(row: &LockRow, header: &TableHeader, one_thread: Option<&LockRow>) -> Observed {
+    let mut lock = observed(row, header.ran_together);
+    if let Some(one_thread) = one_thread {
+        let alone = observed(one_thread, true);
+        (lock.hold_same, lock.think) = (alone.hold_same.or(lock.hold_same), alone.think.or(lock.think));
+        lock.wait_ns = alone.wait_ns;
+    }
+    lock
 }
 
 /// What the reader is told beside the forecast.

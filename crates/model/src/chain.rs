@@ -9,14 +9,14 @@
 //! Each core comes to the lock after a mean think time a; with k cores at the lock a critical section and its
 //! hand-over take a mean time t_k. Balance between neighbours gives the probabilities as a product,
 //! P_k = P_0 · n!/(n-k)! · t_1 … t_k / a^k, which spans far more than a double holds at thousands of cores: it is
-//! scaled while it is made. Mean first passages, which need the smallest of them, are made of logarithms.
+//! scaled while it is made.
 //!
 //! Times at the lock are exponential in this chain. Think times need not be: a queue of this kind, with an
 //! exponential server and cores whose think times do not depend on each other, has the same probabilities for any
 //! distribution of think time with the same mean (Baskett, Chandy, Muntz and Palacios, JACM 1975). So less
 //! variable think times, alone, move no curve of this model; only less variable times at the lock would.
 
-use crate::{ModelError, ln_add, ln_sum, positive, valid_cores};
+use crate::{ModelError, ln_sum, positive, valid_cores};
 
 /// The weights of states are kept between this and its inverse, and multiplied by it as often as is noted beside them.
 const SCALE: f64 = 1e100;
@@ -29,15 +29,6 @@ pub struct Chain {
     times: Vec<f64>,
     /// P_0 … P_n.
     probabilities: Vec<f64>,
-}
-
-/// The two states around which a lock near its collapse lingers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Basins {
-    /// The likeliest state of few waiters.
-    pub working: u32,
-    /// The likeliest state of many waiters.
-    pub collapsed: u32,
 }
 
 impl Chain {
@@ -134,55 +125,6 @@ impl Chain {
         ln.iter_mut().for_each(|ln| *ln -= ln_total);
         ln
     }
-
-    /// The two basins of a chain that has two likeliest states. `None` where one state stands out: the lock then
-    /// works, or has collapsed, at all times.
-    pub fn basins(&self) -> Option<Basins> {
-        let ln = self.ln_probabilities();
-        let last = ln.len() - 1;
-        let is_mode = |k: usize| (k == 0 || ln[k - 1] < ln[k]) && (k == last || ln[k] >= ln[k + 1]);
-        let working = (0..=last).find(|&k| is_mode(k))?;
-        let collapsed = (0..=last).rev().find(|&k| is_mode(k))?;
-        let watershed = (working..=collapsed).min_by(|&i, &j| ln[i].total_cmp(&ln[j]))?;
-        (working < watershed && watershed < collapsed)
-            .then_some(Basins { working: working as u32, collapsed: collapsed as u32 })
-    }
-
-    /// ln of the mean time from having `from` cores at the lock until first having `to`: the mean first passage of a
-    /// birth-death chain (Karlin and Taylor, "A First Course in Stochastic Processes", chapter 4). Minus infinity
-    /// where both are equal.
-    ///
-    /// The logarithm, since the time to fall grows exponentially with cores and soon exceeds a double.
-    ///
-    /// # Panics
-    ///
-    /// If a state is greater than the number of cores.
-    pub fn ln_first_passage(&self, from: u32, to: u32) -> f64 {
-        assert!(from.max(to) <= self.cores(), "states are 0 to the number of cores");
-        let ln = self.ln_probabilities();
-        let ln_p = |k: u32| ln[k as usize];
-        // One step up from k takes (P_0 + … + P_k) / (P_k · rate up), one down (P_k + … + P_n) / (P_k · rate down).
-        let mut ln_behind = f64::NEG_INFINITY;
-        let mut ln_time = f64::NEG_INFINITY;
-        if from < to {
-            for k in 0..to {
-                ln_behind = ln_add(ln_behind, ln_p(k));
-                if k >= from {
-                    let ln_rate = f64::from(self.cores() - k).ln() - self.think.ln();
-                    ln_time = ln_add(ln_time, ln_behind - ln_p(k) - ln_rate);
-                }
-            }
-        } else {
-            for k in (to + 1..=self.cores()).rev() {
-                ln_behind = ln_add(ln_behind, ln_p(k));
-                if k <= from {
-                    let ln_rate = -self.times[k as usize - 1].ln();
-                    ln_time = ln_add(ln_time, ln_behind - ln_p(k) - ln_rate);
-                }
-            }
-        }
-        ln_time
-    }
 }
 
 #[cfg(test)]
@@ -255,7 +197,6 @@ mod tests {
         let chain = Chain::new(300.0, vec![100.0]).unwrap();
         assert_close(chain.away(), 0.75, 1e-15);
         assert_close(chain.found_free(), 1.0, 1e-15);
-        assert!(chain.basins().is_none());
     }
 
     /// Runs `cores` cores that think for `think()` and a server whose rate follows the number waiting.
@@ -304,52 +245,6 @@ mod tests {
         let times = ticket_times(8, 121.0, 200.0);
         let run = simulated_throughput(&times, 200_000, &mut random, |_| 1592.0);
         assert_close(Chain::new(1592.0, times).unwrap().throughput(), run, 0.02);
-    }
-
-    #[test]
-    fn first_passage_of_two_states_is_by_hand() {
-        // From 0 to 2 with rates up u0 = 2/a, u1 = 1/a and down d1 = 1/t: 1/u0 + (1 + d1/u0) / u1.
-        let (a, t) = (10.0, 4.0);
-        let chain = Chain::new(a, vec![t, t]).unwrap();
-        let expected = a / 2.0 + (1.0 + (a / 2.0) / t) * a;
-        assert_close(chain.ln_first_passage(0, 2).exp(), expected, 1e-12);
-        // From 2 to 0: 1/d2, then from 1: (1 + u1/d2) / d1.
-        let expected = t + (1.0 + t / a) * t;
-        assert_close(chain.ln_first_passage(2, 0).exp(), expected, 1e-12);
-        assert_eq!(chain.ln_first_passage(1, 1), f64::NEG_INFINITY);
-    }
-
-    #[test]
-    fn first_passages_compose() {
-        let chain = Chain::new(5000.0, ticket_times(64, 100.0, 60.0)).unwrap();
-        for (from, between, to) in [(0, 10, 60), (64, 20, 3)] {
-            let whole = chain.ln_first_passage(from, to).exp();
-            let parts =
-                chain.ln_first_passage(from, between).exp() + chain.ln_first_passage(between, to).exp();
-            assert_close(whole, parts, 1e-9);
-        }
-    }
-
-    #[test]
-    fn near_the_collapse_a_lock_works_for_a_while_and_then_stays_down() {
-        // Few waiters pull the lock back to work, many keep it down: both states last far longer than an operation.
-        let (a, s, c) = (40_000.0, 400.0, 140.0);
-        let chain_of = |cores| Chain::new(a, ticket_times(cores, s, c)).unwrap();
-        let chain = chain_of(48);
-        let basins = chain.basins().expect("two basins");
-        assert!(basins.working < 8 && basins.collapsed > 20, "{basins:?}");
-        let ln_fall = chain.ln_first_passage(basins.working, basins.collapsed);
-        let ln_recovery = chain.ln_first_passage(basins.collapsed, basins.working);
-        assert!(
-            ln_fall.exp() > 10.0 * (a + s) && ln_recovery.exp() > 10.0 * (a + s),
-            "{ln_fall} {ln_recovery}"
-        );
-        // With half the cores it never falls; with twice as many it falls at once and never comes back.
-        assert!(chain_of(24).basins().is_none());
-        let chain = chain_of(96);
-        let basins = chain.basins().expect("two basins");
-        assert!(chain.ln_first_passage(basins.working, basins.collapsed) < ln_fall);
-        assert!(chain.ln_first_passage(basins.collapsed, basins.working) > ln_recovery + 50.0);
     }
 
     #[test]

@@ -193,20 +193,6 @@ impl Handover {
         }
     }
 
-    /// The same family at so many times the cost.
-    #[must_use]
-    pub fn scaled(self, factor: f64) -> Self {
-        let cost = match self {
-            Self::Ticket { waiter_cost }
-            | Self::TestAndSet { waiter_cost }
-            | Self::BackOff { waiter_cost, .. } => waiter_cost,
-            Self::Queue { transfer } => transfer,
-            Self::Blocking { wake, .. } => wake,
-            Self::BackOffThenSleep { poll } => poll,
-        };
-        self.with_cost(factor * cost)
-    }
-
     /// The time from a release to the next holder's start, added to its critical section.
     pub fn time(&self, contenders: Contenders, variant: Variant) -> f64 {
         let waiters = variant.waiters(contenders.at_lock);
@@ -340,20 +326,6 @@ mod tests {
         assert!(lock.returns(contenders(2, 9)) < 0.1, "one of ten that may come");
         assert_eq!(lock.returns(contenders(1, 1)), 0.0, "nobody waits");
         assert_eq!(Handover::Blocking { wake: 3000.0, barging: true }.returns(contenders(2, 0)), 0.0);
-    }
-
-    #[test]
-    fn a_scaled_hand_over_costs_as_many_times_as_much() {
-        for handover in [
-            Handover::Ticket { waiter_cost: 9.0 },
-            Handover::TestAndSet { waiter_cost: 9.0 },
-            Handover::Queue { transfer: 9.0 },
-            Handover::Blocking { wake: 9.0, barging: false },
-        ] {
-            let time = |lock: Handover| lock.time(contenders(5), Variant::Waiters);
-            assert_eq!(time(handover.scaled(2.0)), 2.0 * time(handover));
-            assert_eq!(handover.scaled(1.0), handover);
-        }
     }
 
     #[test]

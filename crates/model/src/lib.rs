@@ -5,14 +5,14 @@
 //! Kaashoek, Morris and Zeldovich, Linux Symposium 2012, section 3.2) says where. This crate holds that model and
 //! what stands around it:
 //!
-//! - [`chain`]: the Markov chain itself: states, probabilities, throughput, time to fall into the collapsed state;
+//! - [`chain`]: the Markov chain itself: states, probabilities, throughput;
 //! - [`handover`]: what a hand-over costs with k waiters, by family of lock, and the published variants of the model;
 //! - [`lock`]: one lock and the cores that use it: a chain whose critical section grows as the lock changes cores;
 //! - [`network`]: several locks;
 //! - [`laws`]: Amdahl's law and its extension to critical sections, which the paper argues against;
 //! - [`parameters`]: what a profile taken on few cores says of a lock;
 //! - [`predict`]: from those and a machine's costs to a curve with a band and a verdict;
-//! - [`fit`]: the hand-over cost that explains a measured curve;
+//! - [`fit`]: the hand-over cost that explains a measured figure;
 //! - [`mod@extrapolate`]: from a few measured points of a curve to more cores, without a profile.
 //!
 //! Functions are pure: no clock, no thread, no file; the crate compiles to WebAssembly. Times are in one unit
@@ -43,7 +43,7 @@ pub mod network;
 pub mod parameters;
 pub mod predict;
 
-pub use chain::{Basins, Chain};
+pub use chain::Chain;
 pub use handover::{Contenders, Family, Handover, Variant, family_named};
 pub use lock::{LockModel, Readers, Service, Steady};
 pub use parameters::{End, Mean, Observed, Parameters};
@@ -102,12 +102,6 @@ fn share(what: &'static str, value: f64) -> Result<f64, ModelError> {
 /// `cores` if a model can have that many.
 fn valid_cores(cores: u32) -> Result<u32, ModelError> {
     if (1..=MAX_CORES).contains(&cores) { Ok(cores) } else { Err(ModelError::Cores { cores: cores.into() }) }
-}
-
-/// ln(eˣ + eʸ) without overflow.
-fn ln_add(x: f64, y: f64) -> f64 {
-    let (small, large) = if x < y { (x, y) } else { (y, x) };
-    if large == f64::NEG_INFINITY { large } else { large + (small - large).exp().ln_1p() }
 }
 
 /// ln Σ eˣ without overflow; minus infinity for nothing.

@@ -73,13 +73,6 @@ impl Network {
         let [.., fewer, all] = ln_total[..] else { return Ok(0.0) }; // there is one core at least
         Ok((fewer - all).exp())
     }
-
-    /// The lock that limits the operation on `cores` cores if no other does: the one with the longest time at the
-    /// lock in an operation when all cores are there. `None` without locks.
-    pub fn bottleneck(&self, cores: u32) -> Option<usize> {
-        let demand = |lock: &Station| lock.visits * lock.time(cores, cores, self.variant);
-        (0..self.locks.len()).max_by(|&i, &j| demand(&self.locks[i]).total_cmp(&demand(&self.locks[j])))
-    }
 }
 
 /// 0, f(1), f(1) + f(2), …
@@ -173,14 +166,12 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_lock_changes_nothing_and_the_busiest_is_the_bottleneck() {
+    fn an_idle_lock_changes_nothing() {
         let locks = vec![ticket(1.0, 100.0, 50.0), ticket(1e-9, 100.0, 50.0)];
         let network_of_two = network(1000.0, locks.clone());
         let alone = network(1000.0, locks[..1].to_vec()).throughput(32).unwrap();
         let both = network_of_two.throughput(32).unwrap();
         assert!((alone / both - 1.0).abs() < 1e-6);
-        assert_eq!(network_of_two.bottleneck(32), Some(0));
-        assert_eq!(network(1.0, vec![]).bottleneck(3), None);
     }
 
     #[test]

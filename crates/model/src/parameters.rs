@@ -233,11 +233,6 @@ impl Parameters {
         })
     }
 
-    /// The lock at one number of cores of a machine, every range at its likely value.
-    pub fn likely_model(&self, family: Family, costs: &Costs, cores: u32, variant: Variant) -> LockModel {
-        self.at_end(family, costs, cores, variant, End::Likely)
-    }
-
     /// The lock at one number of cores of a machine, every range at one of its ends.
     pub fn at_end(&self, family: Family, costs: &Costs, cores: u32, variant: Variant, end: End) -> LockModel {
         let times_off = match end {

@@ -8,11 +8,10 @@
 
 use crate::handover::{Family, Variant};
 use crate::network::{Network, Station};
-use crate::parameters::{End, Parameters};
-use crate::{Basins, LockModel, ModelError};
-use curve::{Curve, Point, Provenance, Unit};
+use crate::parameters::Parameters;
+use crate::{LockModel, ModelError};
+use curve::{Curve, Point};
 use serde::Serialize;
-use topology::machine_file::Costs;
 
 /// What becomes of throughput as cores grow.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -56,20 +55,6 @@ pub struct Prediction {
     pub collapse_cores: Option<u32>,
     /// What becomes of throughput.
     pub verdict: Verdict,
-    /// Where the lock lingers on the way: set when there is a number of cores at which it works for a while and then
-    /// stays down.
-    pub fall: Option<Fall>,
-}
-
-/// A lock that works for a while, falls, and stays down: why short runs look better than long ones.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Fall {
-    /// The number of cores: the one at which the two times are closest.
-    pub cores: u32,
-    /// Mean time from working to collapsed, ns.
-    pub to_collapse_ns: f64,
-    /// Mean time from collapsed to working again, ns.
-    pub to_recover_ns: f64,
 }
 
 /// All cores to 256, then steps of about 2 %: fine enough for a peak, few enough for 4,096.
@@ -84,41 +69,8 @@ pub fn sweep(first: u32, last: u32) -> Vec<u32> {
     cores
 }
 
-/// Predicts throughput at each of `cores`, ascending, for one lock family on a machine.
-///
-/// # Errors
-///
-/// Cores beyond what the model takes; parameters that are not finite or negative.
-///
-/// # Panics
-///
-/// If `cores` is empty or does not ascend.
-pub fn predict(
-    parameters: &Parameters,
-    family: Family,
-    costs: &Costs,
-    cores: &[u32],
-    variant: Variant,
-) -> Result<Prediction, ModelError> {
-    assert!(!cores.is_empty() && cores.is_sorted_by(|a, b| a < b), "cores ascend, and there are some");
-    let end_curve = |end| {
-        let mut points = Vec::with_capacity(cores.len());
-        for &cores in cores {
-            let lock = parameters.at_end(family, costs, cores, variant, end);
-            points.push(Point::exact(cores, lock.at(cores)?.speedup));
-        }
-        let curve = Curve::new(family.name(), Unit::Speedup, Provenance::Predicted).lock(family.name());
-        Ok(curve.with_points(points).expect("speed-ups are finite, and cores ascend"))
-    };
-    let ends: [Curve; 3] =
-        [end_curve(End::Optimistic)?, end_curve(End::Likely)?, end_curve(End::Pessimistic)?];
-    let fall = fall(parameters, family, costs, cores, variant)?;
-    Ok(Prediction { fall, ..Prediction::of_ends(parameters, family, variant, &ends) })
-}
-
 impl Prediction {
-    /// What curves at the optimistic end of all ranges, at the likely values and at the pessimistic end say together, but for where
-    /// the lock lingers.
+    /// What curves at the optimistic end of all ranges, at the likely values and at the pessimistic end say together.
     ///
     /// # Panics
     ///
@@ -143,7 +95,6 @@ impl Prediction {
             peak_speedup: peak.value,
             collapse_cores: likely.collapse_cores(),
             verdict: verdict(parameters, family, ends),
-            fall: None,
             curve,
         }
     }
@@ -208,37 +159,11 @@ pub fn judge([optimistic, likely, pessimistic]: &[Curve; 3], unknown: &str) -> V
     }
 }
 
-/// The number of cores at which a lock is nearest to spending half of its time collapsed, if it is ever in between.
-fn fall(
-    parameters: &Parameters,
-    family: Family,
-    costs: &Costs,
-    cores: &[u32],
-    variant: Variant,
-) -> Result<Option<Fall>, ModelError> {
-    let mut nearest: Option<(f64, Fall)> = None;
-    if !family.grows_with_waiters() {
-        return Ok(None);
-    }
-    for &cores in cores {
-        let chain = parameters.likely_model(family, costs, cores, variant).chain(cores)?;
-        let Some(Basins { working, collapsed, .. }) = chain.basins() else { continue };
-        let ln_down = chain.ln_first_passage(working, collapsed);
-        let ln_up = chain.ln_first_passage(collapsed, working);
-        let distance = (ln_down - ln_up).abs();
-        if nearest.is_none_or(|(best, _)| distance < best) {
-            let fall = Fall { cores, to_collapse_ns: ln_down.exp(), to_recover_ns: ln_up.exp() };
-            nearest = Some((distance, fall));
-        }
-    }
-    Ok(nearest.map(|(_, fall)| fall).filter(|f| f.to_collapse_ns.is_finite() && f.to_recover_ns.is_finite()))
-}
-
 /// Operations a nanosecond where a lock is split into `copies` locks, of which each operation takes one, each as likely.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Cores beyond what the model takes; times that are not finite or negative.
 pub fn split(whole: &LockModel, cores: u32, copies: u32) -> Result<f64, ModelError> {
     let copies_f = f64::from(copies);
     // To one copy a core comes back after its visits to the others.
@@ -255,87 +180,14 @@ pub fn split(whole: &LockModel, cores: u32, copies: u32) -> Result<f64, ModelErr
     Network { think: whole.think, locks, variant: whole.variant }.throughput(cores)
 }
 
-/// One of several locks that an operation takes.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Part<'a> {
-    /// Acquisitions in one operation.
-    pub visits: f64,
-    /// The family of lock.
-    pub family: Family,
-    /// Its parameters.
-    pub parameters: &'a Parameters,
-}
-
-/// Throughput relative to one core of operations that take several locks one after another, at the likely end of all
-/// ranges, and which of `parts` limits it at the last number of cores. One part alone is what [`predict`] says of it.
-///
-/// `operation_ns` is the think time of one operation on one core.
-///
-/// # Errors
-///
-/// As [`predict`].
-pub fn together(
-    parts: &[Part<'_>],
-    operation_ns: f64,
-    costs: &Costs,
-    cores: &[u32],
-    variant: Variant,
-) -> Result<(Curve, Option<usize>), ModelError> {
-    let network = |cores: u32| {
-        let locks = parts.iter().map(|part| {
-            let model = part.parameters.likely_model(part.family, costs, cores, variant);
-            Ok(Station {
-                visits: part.visits,
-                // How often the last holder was another core is taken from the lock's own chain.
-                service: model.at(cores)?.service,
-                handover: model.handover,
-                readers: model.readers,
-                away: model.think,
-            })
-        });
-        let locks = locks.collect::<Result<Vec<_>, ModelError>>()?;
-        Ok::<_, ModelError>(Network { think: operation_ns, locks, variant })
-    };
-    let throughput = |cores: u32| network(cores)?.throughput(cores);
-    let one = throughput(1)?;
-    let mut points = Vec::with_capacity(cores.len());
-    for &cores in cores {
-        points.push(Point::exact(cores, throughput(cores)? / one));
-    }
-    let bottleneck = match cores.last() {
-        Some(&cores) => network(cores)?.bottleneck(cores),
-        None => None,
-    };
-    let curve = Curve::new("all locks together", Unit::Speedup, Provenance::Predicted);
-    Ok((curve.with_points(points).expect("speed-ups are finite, and cores come once"), bottleneck))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Observed;
     use crate::parameters::tests::observed;
+    use crate::{End, Observed};
+    use curve::{Provenance, Unit};
+    use topology::machine_file::Costs;
     use topology::{MachineFile, Range};
-
-    #[test]
-    fn one_lock_together_with_none_is_what_is_predicted_for_it_alone() {
-        let costs = costs("value = 40.0");
-        let read_mostly = Observed { reads: Some(990_000), ..observed(50.0, 2000.0) };
-        for lock in [observed(50.0, 2000.0), read_mostly] {
-            let parameters = Parameters::observed(&lock, Range::exact(50.0)).unwrap();
-            for family in Family::ALL {
-                let cores = [1, 2, 8, 48];
-                let variant = Variant::default();
-                let alone = predict(&parameters, family, &costs, &cores, variant).unwrap().curve;
-                let part = Part { visits: 1.0, family, parameters: &parameters };
-                let (together, _) =
-                    together(&[part], parameters.think_ns.likely, &costs, &cores, variant).unwrap();
-                for (one, all) in alone.points().iter().zip(together.points()) {
-                    assert!((one.value / all.value - 1.0).abs() < 1e-6, "{family:?}: {one:?} {all:?}");
-                }
-            }
-        }
-    }
 
     fn costs(waiter: &str) -> Costs {
         let text = format!(
@@ -360,7 +212,18 @@ mod tests {
     fn predicted(lock: &Observed, family: Family, waiter: &str) -> Prediction {
         let costs = costs(waiter);
         let parameters = Parameters::observed(lock, costs.transfer_ns(2)).unwrap();
-        predict(&parameters, family, &costs, &sweep(1, 256), Variant::default()).unwrap()
+        on_cores(&parameters, family, &costs, &sweep(1, 256))
+    }
+
+    fn on_cores(parameters: &Parameters, family: Family, costs: &Costs, cores: &[u32]) -> Prediction {
+        let variant = Variant::default();
+        let curve = |end| {
+            let speedup =
+                |&on: &u32| parameters.at_end(family, costs, on, variant, end).at(on).unwrap().speedup;
+            let points = cores.iter().map(|on| Point::exact(*on, speedup(on)));
+            Curve::new(family.name(), Unit::Speedup, Provenance::Predicted).with_points(points).unwrap()
+        };
+        Prediction::of_ends(parameters, family, variant, &End::ALL.map(curve))
     }
 
     #[test]
@@ -414,39 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn near_its_collapse_a_ticket_lock_lingers() {
-        let prediction = predicted(&observed(170.0, 16_600.0), Family::Ticket, "value = 40");
-        let fall = prediction.fall.expect("two basins");
-        assert!(fall.to_collapse_ns > 16_600.0 && fall.to_recover_ns > 16_600.0, "{fall:?}");
-    }
-
-    #[test]
     fn a_farther_machine_makes_the_section_grow_more() {
         let costs = costs("value = 10");
         let lock = observed(50.0, 2000.0);
         let end = |profiled_on| {
             let parameters = Parameters::observed(&lock, Range::exact(profiled_on)).unwrap();
-            let prediction =
-                predict(&parameters, Family::Queue, &costs, &[1, 48], Variant::default()).unwrap();
+            let prediction = on_cores(&parameters, Family::Queue, &costs, &[1, 48]);
             prediction.curve.at(48).unwrap().value
         };
         assert!(end(25.0) < end(50.0), "the target's lines take 50 ns: twice or once as long as profiled");
-    }
-
-    #[test]
-    fn locks_that_share_the_work_carry_more_than_the_one_alone() {
-        let costs = costs("value = 40");
-        let parameters = Parameters::observed(&observed(50.0, 2000.0), Range::exact(50.0)).unwrap();
-        let part = |visits| Part { visits, family: Family::Ticket, parameters: &parameters };
-        let end = |parts: &[Part<'_>]| {
-            let (curve, bottleneck) = together(parts, 2000.0, &costs, &[1, 32], Variant::default()).unwrap();
-            assert_eq!(bottleneck, Some(0));
-            curve.at(32).unwrap().value
-        };
-        let (one, two) = (end(&[part(1.0)]), end(&[part(0.5), part(0.25)]));
-        assert!(two > one, "{two} {one}");
-        let alone = parameters.likely_model(Family::Ticket, &costs, 32, Variant::default());
-        assert!((one / alone.at(32).unwrap().speedup - 1.0).abs() < 0.2);
     }
 
     #[test]

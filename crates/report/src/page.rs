@@ -27,11 +27,11 @@ const MODULE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/what-if.wasm"));
 
 /// What a page says instead of its sliders.
 const WITHOUT_MODULE: &str = "This contend was built without the sliders of this page: they want its feature `full` and Rust's target \
-     wasm32-unknown-unknown (`rustup target add`). `contend predict --engine chain --what-if CHANGE` answers the same questions.";
+     wasm32-unknown-unknown (`rustup target add`). `contend predict --what-if CHANGE` answers the same questions.";
 
 /// What a page says in the place of its sliders until its script has them.
 const WITHOUT_WEBASSEMBLY: &str = "The sliders of this page are missing: this browser does not run its script, or no WebAssembly. \
-     <code>contend predict --engine chain --what-if CHANGE</code> answers the same questions.";
+     <code>contend predict --what-if CHANGE</code> answers the same questions.";
 
 /// Rows of a table that readers without scripts see.
 const WITHOUT_SCRIPT: usize = 100;
@@ -195,7 +195,7 @@ impl Page {
     #[must_use]
     pub fn what_if(mut self, sliders: &impl Serialize) -> Self {
         if MODULE.is_empty() {
-            return self.without_sliders(WITHOUT_MODULE);
+            return self.heading("What if").paragraphs(WITHOUT_MODULE);
         }
         let id = self.next_id();
         let plot = self.asked_in.as_ref().map(|(figure, plot)| {
@@ -213,12 +213,6 @@ impl Page {
             module = base64::engine::general_purpose::STANDARD.encode(MODULE),
         );
         self
-    }
-
-    /// Says where the sliders would be why there are none.
-    #[must_use]
-    pub fn without_sliders(self, why: &str) -> Self {
-        self.heading("What if").paragraphs(why)
     }
 
     fn next_id(&mut self) -> String {

@@ -26,11 +26,9 @@ pub struct Sliders {
     pub machine_cores: u32,
     /// What may be put in the lock's place.
     pub locks: Vec<Alternative>,
-    /// The forecast of the baseline, which a change moves by the ratio that the chain gives. Empty where there is none; the chain's own figures are shown then.
-    #[serde(default)]
+    /// The forecast of the baseline, of two points at least, which a change moves by the ratio that the chain gives.
     pub forecast: Vec<ForecastPoint>,
     /// The same of each lock that was simulated in its place, by its label: a change to such a lock needs no ratio.
-    #[serde(default)]
     pub of_locks: Vec<(String, Vec<ForecastPoint>)>,
     /// What can be changed by numbers; for the page alone.
     #[serde(skip_deserializing)]
@@ -55,13 +53,20 @@ pub struct Control {
 }
 
 impl Sliders {
-    /// Sliders for a case.
+    /// Sliders for a case, on whose forecast and those of other locks a change is shown.
     #[must_use]
-    pub fn new(case: Case, machine_cores: u32, locks: Vec<Alternative>) -> Self {
-        let last = case.cores.last().copied().unwrap_or(1).clamp(2, MOST_CORES);
-        let most = last.max(machine_cores.min(MOST_CORES));
+    pub fn new(
+        case: Case,
+        machine_cores: u32,
+        locks: Vec<Alternative>,
+        forecast: Vec<ForecastPoint>,
+        of_locks: Vec<(String, Vec<ForecastPoint>)>,
+    ) -> Self {
+        // Elsewhere the forecast has no figures.
+        let threads = || forecast.iter().map(|&(threads, _)| f64::from(threads));
+        let last = threads().next_back().unwrap_or(1.0);
+        let cores = threads().filter(|&cores| cores > 1.0);
         let tenths = || (1..10).map(|n| f64::from(n) / 10.0);
-        let cores = round_numbers(most).into_iter().skip(1).chain([last]);
         let section = tenths().chain([0.05, 1.0]);
         let factors = || tenths().chain([1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0]);
         let reads = tenths().chain([0.0, 0.95, 0.99, 1.0]);
@@ -70,38 +75,14 @@ impl Sliders {
             (round_numbers(change::MOST_LOCKS), round_numbers(change::MOST_OPERATIONS));
         let controls = vec![
             Control::new("cores", "Cores", cores, last).whole(),
-            Control::new("threads", "Threads, if not one for each core", round_numbers(most), most)
-                .whole()
-                .optional(),
+            Control::new("threads", "Threads, if not one for each core", threads(), last).whole().optional(),
             Control::new("section", "Part of the section left under the lock", section, 1.0),
             Control::new("think", "Think time, times as long", factors(), 1.0),
             Control::new("reads", "Share of sections that only read", reads, read).optional(),
             Control::new("split", "Locks that it is split into", copies, 1.0).whole(),
             Control::new("batch", "Operations in one acquisition", operations, 1.0).whole(),
-            Control::new("handover", "Cost of a hand-over, times as much", factors(), 1.0),
         ];
-        Self { case, machine_cores, locks, forecast: Vec::new(), of_locks: Vec::new(), controls }
-    }
-
-    /// With a forecast, on whose curve a change is shown, and those of other locks.
-    #[must_use]
-    pub fn on_forecast(
-        mut self,
-        forecast: Vec<ForecastPoint>,
-        of_locks: Vec<(String, Vec<ForecastPoint>)>,
-    ) -> Self {
-        (self.forecast, self.of_locks) = (forecast, of_locks);
-        let points: Vec<f64> = self.forecast.iter().map(|&(cores, _)| f64::from(cores)).collect();
-        let [.., last] = points[..] else { return self };
-        // Elsewhere it has no figures.
-        for control in self.controls.iter_mut().filter(|control| ["cores", "threads"].contains(&control.name))
-        {
-            let least = control.stops.first().copied().unwrap_or(1.0);
-            control.stops = points.iter().copied().filter(|&point| point >= least).collect();
-            control.start = last;
-            control.rest = control.rest.map(|_| last);
-        }
-        self
+        Self { case, machine_cores, locks, forecast, of_locks, controls }
     }
 
     /// The forecast of the lock that a change puts in the place, if that was simulated.
@@ -116,7 +97,7 @@ impl Sliders {
         *change == of_rows && (change.lock.is_none() || self.of_lock(change).is_some())
     }
 
-    /// The predictions for the lock as it is and after the change, if there is one, on the forecast's curves, if there is a forecast.
+    /// The predictions for the lock as it is and after the change, if there is one, on the forecast's curves.
     fn on_the_forecast(
         &self,
         predictions: Vec<Prediction>,
@@ -125,10 +106,7 @@ impl Sliders {
         cores: u32,
     ) -> Result<Vec<Prediction>, ModelError> {
         let points: Vec<_> = up_to(&self.forecast, cores).collect();
-        let (Some(baseline), true) = (predictions.first().map(|one| one.curve.clone()), points.len() > 1)
-        else {
-            return Ok(predictions);
-        };
+        let Some(baseline) = predictions.first().map(|one| one.curve.clone()) else { return Ok(predictions) };
         let after = match self.of_lock(change) {
             Some(points) => {
                 let to_lock = Change { lock: change.lock.clone(), ..Change::NONE };
@@ -163,8 +141,7 @@ impl Sliders {
         let Some(after) = after else { return gain };
         let Some(before) = at(own, change.threads.map_or(after.cores, |_| case.threads)) else { return gain };
         if change.threads.is_some_and(|threads| threads != after.cores) {
-            let times = gain.times.filter(|_| self.forecast.is_empty());
-            return Gain { times, ..gain };
+            return Gain { times: None, ..gain };
         }
         let times = over(after, before);
         let times = match gain.times {
@@ -240,8 +217,7 @@ pub struct Question {
 /// What a page shows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// The flags with which `contend predict --engine chain` says the same, or simulates the change if there is a forecast; nothing
-    /// where that is what the page already shows.
+    /// The flags with which `contend predict` simulates the change; nothing where there is none.
     pub flags: String,
     /// What to do, and what that is expected to give.
     pub instruction: String,
@@ -303,13 +279,8 @@ impl Question {
         self.answer_on(cores, &change).map_err(|error| error.to_string())
     }
 
-    fn flags(&self, cores: u32) -> String {
-        match (self.change.as_str(), self.sliders.forecast.is_empty()) {
-            ("", false) => String::new(),
-            (text, false) => format!("--what-if {text}"),
-            ("", true) => format!("--cores 1..{cores}"),
-            (text, true) => format!("--cores 1..{cores} --what-if {text}"),
-        }
+    fn flags(&self) -> String {
+        if self.change.is_empty() { String::new() } else { format!("--what-if {}", self.change) }
     }
 
     /// The curves of the plot: that of the lock as it is, the others so far as they are shown, and that after the change.
@@ -346,18 +317,12 @@ impl Question {
             if let Verdict::CannotTell { reason } = verdict
                 && !reasons.contains(&reason)
             {
-                let label = &curve.label;
                 // The forecast has a verdict of its own: the chain's doubts are of its ratio, and there is none without a change.
-                match (sliders.forecast.is_empty(), changed) {
-                    (true, _) => {
-                        remarks.push(format!("Cannot be told from this profile ({label}): {reason}."));
-                    }
-                    (false, true) => {
-                        remarks.push(format!(
-                            "The ratio is rough, as the Markov chain cannot tell ({label}): {reason}."
-                        ));
-                    }
-                    (false, false) => {}
+                if changed {
+                    remarks.push(format!(
+                        "The ratio is rough, as the Markov chain cannot tell ({}): {reason}.",
+                        curve.label
+                    ));
                 }
                 reasons.push(reason);
             }
@@ -366,18 +331,14 @@ impl Question {
         let threads = [case.threads, change.threads.unwrap_or(case.threads)];
         let curves: Vec<Curve> = predictions.iter().map(|one| one.curve.clone()).collect();
         Ok(Answer {
-            flags: self.flags(cores),
-            instruction: match (changed, sliders.forecast.is_empty()) {
-                (false, _) => "Nothing is changed.".to_owned(),
-                (true, true) => case.gain(change, None).terminal(),
-                (true, false) => {
-                    let gain = sliders.gain(case, change, &curves).terminal();
-                    if sliders.is_shown(change) {
-                        gain
-                    } else {
-                        format!("Preview, by the Markov chain: {gain}")
-                    }
-                }
+            flags: self.flags(),
+            instruction: match changed {
+                false => "Nothing is changed.".to_owned(),
+                true if sliders.is_shown(change) => sliders.gain(case, change, &curves).terminal(),
+                true => format!(
+                    "Preview, by the Markov chain: {}",
+                    sliders.gain(case, change, &curves).terminal()
+                ),
             },
             remarks,
             columns: ["lock", "peak cores", "peak", "under 90 % at", "at the last core", "verdict"],
@@ -418,7 +379,6 @@ fn moved(one: Prediction, points: &[&ForecastPoint], base: &Curve) -> Prediction
         peak_speedup: peak.value,
         collapse_cores: curve.collapse_cores(),
         verdict: predict::judge(&likely, "the forecast"),
-        fall: None,
         curve,
         ..one
     }
@@ -495,8 +455,10 @@ pub(crate) mod tests {
             family,
             shared: true,
         });
-        Sliders::new(case(Family::Blocking, 64), 192, locks.into())
+        Sliders::new(case(Family::Blocking, 64), 192, locks.into(), FORECAST.to_vec(), Vec::new())
     }
+
+    const FORECAST: [ForecastPoint; 3] = [(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
 
     pub(crate) fn question(sliders: Sliders, cores: f64, change: &str) -> Question {
         Question { sliders, cores, change: change.to_owned(), others: Vec::new(), log: None }
@@ -521,27 +483,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_answer_has_the_figures_of_the_command() {
-        let answer = ask(64.0, "section=0.5,lock=queue").unwrap();
-        assert_eq!(answer.flags, "--cores 1..64 --what-if section=0.5,lock=queue");
-        let [before, after] = &answer.rows[..] else { panic!("{:?}", answer.rows) };
-        assert_eq!(
-            (before[0].as_str(), after[0].as_str()),
-            ("blocking as it is", "section=0.500,lock=queue")
-        );
-        let case = sliders().on(64);
-        let change = crate::case::tests::change("section=0.5,lock=queue");
-        assert_eq!(answer.instruction, case.gain(&change, None).terminal());
-        assert_eq!(after[5], case.prediction(&change).unwrap().verdict.words());
-        assert_eq!(answer.values.len(), 64);
-        assert_eq!(answer.values[63][2], after[4], "the last value is that at the last core");
-        assert!(answer.remarks[0].starts_with("Critical section 30 ns"), "{:?}", answer.remarks);
-    }
-
-    #[test]
     fn a_change_moves_the_forecast_by_the_ratio_of_the_chain_and_shows_no_second_figure() {
-        let forecast = [(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
-        let sliders = sliders().on_forecast(forecast.to_vec(), Vec::new());
+        let sliders = sliders();
         let ask = |change: &str| question(sliders.clone(), 64.0, change).answer().unwrap();
         let unchanged = ask("");
         assert_eq!(unchanged.values[2][1], ranged(&Point { cores: 64, value: 0.5, low: 0.2, high: 0.9 }));
@@ -552,6 +495,7 @@ pub(crate) mod tests {
         let doubts = |answer: &Answer| answer.remarks.iter().any(|remark| remark.contains("Cannot be told"));
         assert!(!doubts(&unchanged) && !doubts(&changed), "the forecast has a verdict: {changed:?}");
         assert!(changed.instruction.starts_with("Preview, by the Markov chain: "), "{changed:?}");
+        assert!(changed.remarks[0].starts_with("Critical section 30 ns"), "{:?}", changed.remarks);
         assert!(changed.values[2][2].starts_with(&short(0.5 * ratio)), "{:?} by {ratio}", changed.values);
         assert_eq!(changed.values.len(), 3);
         assert_eq!((unchanged.flags.as_str(), changed.flags.as_str()), ("", "--what-if section=0.5"));
@@ -564,9 +508,8 @@ pub(crate) mod tests {
     /// A lock that was simulated has its own curve; what else is changed moves that. No curve is steeper than its threads.
     #[test]
     fn a_lock_that_was_simulated_and_fewer_threads_are_shown_as_in_the_table() {
-        let forecast = vec![(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
         let of_queue = [(1, [0.9, 0.8, 1.0]), (8, [4.0, 3.0, 5.0]), (64, [4.0, 2.0, 6.0])];
-        let sliders = sliders().on_forecast(forecast, vec![("queue".to_owned(), of_queue.to_vec())]);
+        let sliders = Sliders { of_locks: vec![("queue".to_owned(), of_queue.to_vec())], ..sliders() };
         let ask = |change: &str| question(sliders.clone(), 64.0, change).answer().unwrap();
         let queue = ask("lock=queue");
         let shown = of_queue.map(|(cores, [value, low, high])| ranged(&Point { cores, value, low, high }));
@@ -582,7 +525,7 @@ pub(crate) mod tests {
             between.instruction
         );
         assert!(ask("threads=4").instruction.contains("not known"), "the forecast has no 4 threads");
-        for change in ["lock=ticket", "split=8", "lock=queue,section=0.1", "handover=0.1"] {
+        for change in ["lock=ticket", "split=8", "lock=queue,section=0.1"] {
             for row in &ask(change).values {
                 let values = row[2].split(' ').next().unwrap().replace(',', "").parse::<f64>().unwrap();
                 let alone = ask(change).values[0][2].split(' ').next().unwrap().parse::<f64>().unwrap();
@@ -594,11 +537,10 @@ pub(crate) mod tests {
 
     #[test]
     fn an_answer_is_drawn_among_the_other_curves_of_the_plot_on_axes_that_hold_all() {
-        let forecast = [(1, [1.0, 1.0, 1.0]), (8, [2.0, 1.5, 3.0]), (64, [0.5, 0.2, 0.9])];
         let other = Curve::new("other", curve::Unit::Speedup, curve::Provenance::Simulated);
         let other = other.with_points([Point::exact(1, 1.0), Point::exact(64, 40.0)]).unwrap();
         let ask = |cores: f64, change: &str, log: bool| {
-            let asked = question(sliders().on_forecast(forecast.to_vec(), Vec::new()), cores, change);
+            let asked = question(sliders(), cores, change);
             Question { others: vec![other.clone()], log: Some(log), ..asked }.answer().unwrap().picture
         };
         let picture = ask(64.0, "split=8", true);

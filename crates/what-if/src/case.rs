@@ -3,7 +3,7 @@
 use crate::change::Change;
 use curve::text::{counted, short};
 use curve::{Curve, Point, Provenance, Unit};
-use model::{End, Family, LockModel, ModelError, Parameters, Prediction, Variant, predict};
+use model::{End, Family, ModelError, Parameters, Prediction, Variant, predict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use topology::Range;
@@ -81,7 +81,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// As [`predict::predict`].
+    /// Cores beyond what the model takes; parameters that are not finite or negative.
     pub fn prediction(&self, change: &Change) -> Result<Prediction, ModelError> {
         let after = change.parameters(&self.parameters);
         let family = change.family(self.family);
@@ -136,7 +136,6 @@ impl Case {
         end: End,
     ) -> Result<f64, ModelError> {
         let model = after.at_end(change.family(self.family), &self.costs, threads, self.variant, end);
-        let model = LockModel { handover: model.handover.scaled(change.handover), ..model };
         let acquisitions = match change.split {
             1 => model.at(threads)?.throughput,
             copies => predict::split(&model, threads, copies)?,
@@ -249,7 +248,6 @@ pub(crate) mod tests {
         for (text, family, least) in [
             ("section=0.5", Family::Queue, 1.08),
             ("section=0.5", Family::Ticket, 1.02),
-            ("handover=0.5", Family::Ticket, 1.3),
             ("split=4", Family::Ticket, 1.3),
             ("batch=8", Family::Ticket, 1.3),
             ("lock=mcs", Family::Ticket, 1.3),
@@ -261,7 +259,7 @@ pub(crate) mod tests {
                 "{text}: {range:?}"
             );
         }
-        for text in ["section=0.5", "handover=0.1", "split=4", "batch=8"] {
+        for text in ["section=0.5", "split=4", "batch=8"] {
             let alone = gain(text, Family::Ticket, 1).likely;
             assert!((alone - 1.0).abs() < 0.02, "{text}: {alone}");
         }
@@ -271,29 +269,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_a_change_the_curve_is_the_prediction_of_the_lock_as_it_is() {
-        for family in Family::ALL {
-            let case = case(family, 64);
-            let mine = case.prediction(&Change::NONE).unwrap();
-            let known =
-                predict::predict(&case.parameters, family, &case.costs, &case.cores, case.variant).unwrap();
-            assert_eq!((mine.peak_cores, &mine.verdict), (known.peak_cores, &known.verdict), "{family:?}");
-            for (mine, known) in mine.curve.points().iter().zip(known.curve.points()) {
-                for (mine, known) in
-                    [(mine.value, known.value), (mine.low, known.low), (mine.high, known.high)]
-                {
-                    assert!((mine / known - 1.0).abs() < 1e-12, "{family:?}: {mine} {known}");
-                }
-            }
-        }
-    }
-
-    #[test]
     fn the_curves_of_a_change_end_in_its_gain() {
         let case = case(Family::Ticket, 48);
         let before = case.prediction(&Change::NONE).unwrap().curve;
-        for text in ["section=0.5", "think=3", "handover=0.2", "split=4", "batch=8", "lock=mcs", "reads=0.9"]
-        {
+        for text in ["section=0.5", "think=3", "split=4", "batch=8", "lock=mcs", "reads=0.9"] {
             let after = case.prediction(&change(text)).unwrap().curve;
             let ratio = after.at(48).unwrap().value / before.at(48).unwrap().value;
             let gain = case.gain(&change(text), None).times.unwrap().likely;

@@ -69,8 +69,6 @@ pub struct Change {
     pub section: f64,
     /// The think time is so many times as long.
     pub think: f64,
-    /// A hand-over costs so many times as much.
-    pub handover: f64,
     /// Into so many locks the lock is split, each with its part of the data.
     pub split: u32,
     /// So many acquisitions become one.
@@ -91,18 +89,10 @@ impl Change {
     }
 
     /// The program as it is.
-    pub const NONE: Self = Self {
-        section: 1.0,
-        think: 1.0,
-        handover: 1.0,
-        split: 1,
-        batch: 1,
-        threads: None,
-        lock: None,
-        reads: None,
-    };
+    pub const NONE: Self =
+        Self { section: 1.0, think: 1.0, split: 1, batch: 1, threads: None, lock: None, reads: None };
 
-    /// Reads `section=0.5,think=2,handover=0.5,split=4,batch=8,threads=16,lock=mcs,reads=0.9`, each at most once, at least one.
+    /// Reads `section=0.5,think=2,split=4,batch=8,threads=16,lock=mcs,reads=0.9`, each at most once, at least one.
     /// `lock` finds a lock by its name.
     ///
     /// # Errors
@@ -129,7 +119,6 @@ impl Change {
             match name {
                 "section" => change.section = word.number(SECTION)?,
                 "think" => change.think = word.number(FACTOR)?,
-                "handover" => change.handover = word.number(FACTOR)?,
                 "split" => change.split = word.whole(MOST_LOCKS)?,
                 "batch" => change.batch = word.whole(MOST_OPERATIONS)?,
                 "threads" => change.threads = Some(word.whole(MOST_THREADS)?),
@@ -137,7 +126,7 @@ impl Change {
                 "lock" => change.lock = Some(lock(value).map_err(ChangeError)?),
                 _ => {
                     return Err(word.wrong(
-                        "what can be changed is section, think, handover, split, batch, threads, lock and reads",
+                        "what can be changed is section, think, split, batch, threads, lock and reads",
                     ));
                 }
             }
@@ -149,8 +138,7 @@ impl Change {
     #[must_use]
     pub fn name(&self) -> String {
         let mut words = Vec::new();
-        for (name, number) in [("section", self.section), ("think", self.think), ("handover", self.handover)]
-        {
+        for (name, number) in [("section", self.section), ("think", self.think)] {
             if number != 1.0 {
                 words.push(format!("{name}={}", short(number)));
             }
@@ -181,9 +169,6 @@ impl Change {
         if self.think != 1.0 {
             words.push(format!("make the think time {} times as long", short(self.think)));
         }
-        if self.handover != 1.0 {
-            words.push(format!("hand it over at {} times the cost", short(self.handover)));
-        }
         if self.split > 1 {
             words.push(format!("split it into {} locks, each with its part of the data", self.split));
         }
@@ -199,7 +184,7 @@ impl Change {
         format!("{}: {}", printable(site), words.join(", and "))
     }
 
-    /// The parameters of the chain after the change, but for what a split does and what a hand-over costs.
+    /// The parameters of the chain after the change, but for what a split does.
     pub(crate) fn parameters(&self, before: &Parameters) -> Parameters {
         let moved = |range: Range| range.scaled(1.0 - self.section);
         let batch = f64::from(self.batch);
@@ -265,12 +250,9 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_read_and_written_alike() {
-        for text in [
-            "section=0.500,split=4,batch=8,threads=16,lock=mcs",
-            "think=2.00,handover=0.500",
-            "reads=0.900",
-            "split=2",
-        ] {
+        for text in
+            ["section=0.500,split=4,batch=8,threads=16,lock=mcs", "think=2.00", "reads=0.900", "split=2"]
+        {
             assert_eq!(parse(text).unwrap().name(), text);
         }
         for (text, remedy) in [

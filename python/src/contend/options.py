@@ -34,9 +34,8 @@ Client = Literal[
     "second-gives-up", "reads-whole", "updates", "tries-whole", "counts", "sums-grow", "beside-writer", "writers-meet",
     "readers-meet", "one-shard",
 ]
-Engine = Literal["simulated", "chain"]
-Variant = Literal["waiters", "contenders", "formula", "formula-balanced", "growing"]
 FoldedOf = Literal["waiting", "held", "contended", "behind"]
+Variant = Literal["waiters", "contenders", "formula", "formula-balanced", "growing"]
 Spread = Literal["fixed", "nearly-fixed", "exponential"]
 Placement = Literal["fill-first", "round-robin"]
 
@@ -268,13 +267,6 @@ class PredictOptions(TypedDict, total=False):
     """Curves measured without recording, as JSON or CSV of contend's curves: they stand, and the forecast goes on from
     them. In operations a second, they tell what recording took of a profile that counts operations."""
 
-    engine: Engine | None
-    """How to forecast: by the simulated program; or by the Markov chain of the lock alone, at once and without
-    probabilities [default: simulated]."""
-
-    variant: Variant | None
-    """The form of the chain (see `contend reproduce`); with --engine chain alone [default: waiters]."""
-
     threads: Numbers | Iterable[Numbers] | None
     """Numbers of threads on the machine as it is, instead of --cores: more than it has cores if you like, which take
     turns there."""
@@ -284,9 +276,9 @@ class PredictOptions(TypedDict, total=False):
 
     what_if: str | Iterable[str] | None
     """What a change to the program would give: section=0.5 (half of the critical section's work done outside), think=2
-    (twice the think time), handover=0.5 (half the cost of a hand-over; by the chain alone), split=4 (into so many
-    locks), batch=8 (acquisitions become one), threads=16, lock=mcs, reads=0.9 (share of sections that only read, under
-    a reader-writer lock); several at once [default: those that contend would try]."""
+    (twice the think time), split=4 (into so many locks), batch=8 (acquisitions become one), threads=16, lock=mcs,
+    reads=0.9 (share of sections that only read, under a reader-writer lock); several at once [default: those that
+    contend would try]."""
 
     explain: bool
     """Also show curves, ranges, all reservations, and what the forecast is made of."""

@@ -161,12 +161,6 @@ def diff(before: Word, after: Word, **options: Unpack[DiffOptions]) -> Differenc
     )
 
 
-CHAIN_VERDICTS = known(
-    text="name verdict verdict_reason",
-    truth="as_it_is",
-    whole="peak_cores collapse_cores verdict_earliest verdict_latest",
-    number="peak_speedup",
-)
 VERDICTS = known(
     text="lock code verdict_kind verdict_words",
     whole="verdict_at verdict_at_low verdict_at_high",
@@ -200,19 +194,11 @@ def predict(
 ) -> Prediction:
     """Forecasts from profiles what a program does on more cores: `contend predict`."""
     document, svg = run_drawn("predict", options, [profile, *profiles], progress=progress)
-    kept: tuple[str, ...]
-    if document["engine"] == "chain":
-        lock = document["lock"]
-        answers = lock["predictions"]
-        kept = ("name", "as_it_is", "peak_cores", "peak_speedup", "collapse_cores", "verdict")
-        name, columns = lock["observed"]["name"], CHAIN_VERDICTS
-    else:
-        answers, name, columns = document["rows"], document["lock"], VERDICTS
-        kept = ("lock", "code", "verdict")
+    rows = document["rows"]
     return Prediction(
-        lock=name,
-        curves=curves_frame([one["curve"] for one in answers]),
-        verdicts=frame(({name: answer[name] for name in kept} for answer in answers), columns),
+        lock=document["lock"],
+        curves=curves_frame([row["curve"] for row in rows]),
+        verdicts=frame(({name: row[name] for name in ("lock", "code", "verdict")} for row in rows), VERDICTS),
         advice=frame(document["advice"], ADVICE),
         document=document,
         svg=svg,

@@ -309,9 +309,7 @@ class WhatIf {
     this.changed = make("li");
     this.plot = plot && { ...JSON.parse(plot.textContent), figure: document.getElementById(plot.dataset.figure) };
     const form = this.form();
-    const said = this.sliders.forecast.length > 1 ?
-      "A preview: the forecast's curve times the ratio that the Markov chain gives for the change. To simulate it: contend predict with " :
-      "The command says the same with --engine chain and ";
+    const said = "A preview: the forecast's curve times the ratio that the Markov chain gives for the change. To simulate it: contend predict with ";
     this.same = make("p", { class: "status" }, said, this.flags);
     this.own = make("figure");
     this.legend = make("ul", { class: "legend" });

@@ -736,6 +736,48 @@ mod tests {
     }
 
     #[test]
+    fn the_forecast_goes_through_what_was_measured_and_on_as_the_ratio_from_there() {
+        let simulated = program(&[(1, 1.0), (2, 1.0), (4, 0.8), (8, 0.4)]);
+        let measured: Vec<MeasuredPoint> = [(1, 200.0), (2, 300.0), (4, 240.0)]
+            .map(|(threads, rate)| MeasuredPoint::of(None, curve::Point::exact(threads, rate)))
+            .to_vec();
+        let (rows, _) = frame(f64::INFINITY).rows(&simulated, &simulated, &measured);
+        let at = |threads| rows[0].at(threads).unwrap();
+        assert_eq!([1, 2, 4].map(|threads| at(threads).value), [1.0, 1.5, 1.2]);
+        assert!([1, 2, 4].iter().all(|&threads| at(threads).measured) && !at(8).measured);
+        assert!((at(8).value - 0.6).abs() < 1e-9, "half of what was measured on four: {:?}", at(8));
+        assert!(at(8).low < 0.6 && at(8).high > 0.6);
+    }
+
+    #[test]
+    fn no_range_holds_what_cannot_be() {
+        let simulated = program(&[(1, 1.0), (2, 1.9), (4, 3.9), (64, 40.0), (128, 60.0)]);
+        let points = |most| {
+            let (rows, _) = frame(most).rows(&simulated, &simulated, &[]);
+            rows[0].points.clone()
+        };
+        for point in points(f64::INFINITY) {
+            let cores = f64::from(point.threads.min(64));
+            assert!(point.low > 0.0 && point.value <= cores && point.high <= cores, "{point:?}");
+        }
+        assert!(points(f64::INFINITY)[3].high > 50.0, "the error allows more");
+        assert!(points(5.0).iter().all(|point| point.high <= 5.0), "one section at a time");
+    }
+
+    #[test]
+    fn seeds_that_disagree_are_said_and_not_averaged() {
+        let mut simulated = program(&[(1, 1.0), (2, 2.0), (4, 2.5)]);
+        (simulated.runs[0].points[2].low, simulated.runs[0].points[2].high) = (2.4, 28.6);
+        simulated.seeds = 5;
+        let (rows, _) = frame(f64::INFINITY).rows(&simulated, &simulated, &[]);
+        assert_eq!([2, 4].map(|threads| rows[0].at(threads).unwrap().unstable), [false, true]);
+        assert_eq!(rows[0].peak(), Some(2), "what the seeds do not agree on is no peak");
+        let said = unstable(&simulated).expect("five seeds do 2.4 to 28.6 times the work");
+        assert!(said.starts_with("unstable: of 5 seeds") && said.ends_with("baseline at 4"), "{said}");
+        assert_eq!(unstable(&program(&[(1, 1.0), (2, 2.0)])), None);
+    }
+
+    #[test]
     fn a_verdict_tells_of_the_threads_that_it_is_asked_of() {
         let simulated = program(&[(1, 1.0), (2, 0.4), (4, 0.4), (8, 0.4)]);
         let verdict = |from| {

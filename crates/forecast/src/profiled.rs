@@ -374,6 +374,19 @@ mod tests {
     }
 
     #[test]
+    fn think_time_is_time_on_a_core() {
+        let think_ns = |queued_ns| {
+            let mut lock = observed(&row("a", 1, 1_000, 37_000.0), true);
+            let header = TableHeader { cpu_ns: 7e6, queued_ns, ..TableHeader::default() };
+            take_back_queueing(&mut lock, &header);
+            lock.think.unwrap().ns.likely
+        };
+        // Its threads were ready for 37 ms, and had a core for 7 of them.
+        assert!((think_ns(Some(30e6)) - 7_000.0).abs() < 1e-6);
+        assert_eq!(think_ns(None), 37_000.0);
+    }
+
+    #[test]
     fn hand_overs_become_a_range_when_there_are_enough() {
         assert_eq!(range(&times(10, 500.0)), None);
         assert_eq!(range(&times(100, 500.0)), Some(Range::exact(500.0)));

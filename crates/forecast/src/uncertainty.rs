@@ -2,6 +2,10 @@
 //!
 //! The widths are learnt from programs that were measured (`data/measured-programs.csv`). `contend validate` judges each program by widths
 //! that are learnt from the others.
+//!
+//! Whether the lock is saturated, as far as the simulated program falls behind its cores, is no part of the case: widths that depend on it, by
+//! a threshold or a slope, foretell the errors of a program that is left out worse than those that do not, and which of the two kinds is the
+//! wider depends on the program that is left out. The table of measured programs keeps no share of time in the section.
 
 use compare::statistics::normal_tail;
 
@@ -170,7 +174,8 @@ fn log_odds(probability: f64) -> f64 {
 }
 
 /// Logistic regression by Newton's method, held to the identity by a ridge. From one thread alone the factor stays 1: the measured programs
-/// do not tell it from that, and one that is learnt from other programs makes the forecasts of a program worse.
+/// do not tell it from that, and one that is learnt from other programs makes the forecasts of a program worse, as does a monotone step
+/// function in the place of the line.
 fn line(forecasts: &[Drawn], anchored: bool) -> [f64; 2] {
     const RIDGE: f64 = 0.3;
     const FIXED: f64 = 1e6;

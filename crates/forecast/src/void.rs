@@ -3,7 +3,7 @@
 use crate::profiled::{self, Group};
 use crate::question::Void;
 use crate::subject::{Besides, Subject};
-use profile::read::{Runtime, Untouched};
+use profile::read::{Runtime, Untouched, WITHOUT_A_CORE};
 use profile::{LockRow, LockTable, TableHeader};
 use report::text;
 use session::noise::Noise;
@@ -11,8 +11,6 @@ use std::path::Path;
 
 /// A machine whose hypervisor takes more of its cores' time was too busy.
 const STOLEN: f64 = 0.2;
-/// Threads with a core each that are kept from it for more of their time were on a machine that was too busy.
-const QUEUED: f64 = 0.3;
 /// Waits that are no recorded locks' are what the program does, where they take more of the threads' time, and locks less than that.
 const ELSEWHERE: [f64; 2] = [0.5, 0.05];
 /// Threads that wait for so much of their time for an interpreter are kept apart by it.
@@ -94,19 +92,15 @@ pub fn of_table(header: &TableHeader) -> Option<Void> {
             "Profile on two cores or more, or on one thread",
         ));
     }
-    let queued_ns = header.queued_ns.unwrap_or(0.0);
-    let ready_ns = header.cpu_ns + queued_ns;
-    let had_cores = header.concurrency + queued_ns / header.elapsed_ns.max(1.0) <= header.cores as f64 + 0.5;
-    if had_cores && ready_ns > 0.0 && queued_ns > QUEUED * ready_ns {
-        return Some(void(
+    header.kept_from_cores().map(|part| {
+        void(
             format!(
                 "the machine was too busy: its threads waited for a core for {:.0} % of the time in which they could have run",
-                100.0 * queued_ns / ready_ns
+                100.0 * part
             ),
             "Profile again on an otherwise idle machine",
-        ));
-    }
-    None
+        )
+    })
 }
 
 /// Why nothing is said of runs on up to so many threads of so many cores, if other programs or the hypervisor took so much of the cores' time
@@ -116,10 +110,10 @@ pub(crate) fn of_noise(noise: &Noise, threads: u32, cores: u32) -> Option<Void> 
     let taken = noise.others_share.unwrap_or(0.0) + noise.stolen_share.unwrap_or(0.0);
     let left = (1.0 - taken) * f64::from(cores);
     let wanted = f64::from(threads.min(cores));
-    (wanted - left > QUEUED * wanted).then(|| {
+    (wanted - left > WITHOUT_A_CORE * wanted).then(|| {
         void(
             format!("the machine was too busy: {}", noise.disturbances().join("; ")),
-            "Measure again when the machine is quiet; what the command starts and does not wait for counts as another program",
+            "Measure again when the machine is quiet",
         )
     })
 }
@@ -381,6 +375,55 @@ pub(crate) mod tests {
                     .into()
             )
         );
+    }
+
+    /// A table of a program whose two threads ran, and were ready and had no core, for so many ns of a second.
+    fn table_of([cpu_ns, queued_ns]: [f64; 2]) -> LockTable {
+        let mut table = table_beside_left_out(0.0);
+        table.header.untouched = Untouched::default();
+        let (concurrency, queued_ns) = (cpu_ns / 1e9, Some(queued_ns));
+        table.header = TableHeader { cpu_ns, concurrency, queued_ns, ..table.header };
+        table
+    }
+
+    #[test]
+    fn a_busy_machine_is_told_from_a_program_that_hardly_runs() {
+        let of = |times| of_table(&table_of(times).header);
+        let void = of([1.2e9, 0.6e9]).expect("other programs had the cores");
+        assert!(void.reason.contains("too busy") && void.reason.contains("for 33 % of the time"), "{void}");
+        assert_eq!(of([1.2e9, 0.3e9]), None);
+        // It sleeps: what its threads wait for when they wake up is a third of 4 ms, and nothing of a second.
+        assert_eq!(of([2.5e6, 1.3e6]), None);
+        assert_eq!(of([250e6, 130e6]), None);
+        // A pool of threads most of which have nothing to do.
+        let mut pool = table_of([0.7e9, 0.4e9]);
+        pool.header.threads = 16;
+        assert!(of_table(&pool.header).is_some());
+        let mut kept = pool.header.clone();
+        kept.queued_ns = None;
+        assert_eq!(of_table(&kept), None, "nothing tells");
+    }
+
+    #[test]
+    fn what_shows_no_contention_carries_no_forecast() {
+        let void = |change: &dyn Fn(&mut LockTable)| {
+            let mut table = table_of([1.9e9, 0.0]);
+            change(&mut table);
+            of_profile(&table).map(|void| void.reason).unwrap_or_default()
+        };
+        assert_eq!(void(&|_| ()), "");
+        let stolen = void(&|table| table.header.stolen_ns = 0.5e9);
+        assert!(stolen.contains("its hypervisor took 25 %"), "{stolen}");
+        let apart = void(&|table| (table.header.ran_together, table.header.concurrency) = (false, 1.0));
+        assert!(apart.contains("2 threads hardly ran together"), "{apart}");
+        let one_core = void(&|table| table.header.cores = 1);
+        assert!(one_core.contains("2 threads shared one core"), "{one_core}");
+        let seldom = void(&|table| table.rows[0].exclusive.acquisitions = 99);
+        assert!(seldom.contains("seen too little: it was acquired 99 times"), "{seldom}");
+        let elsewhere = void(&|table| {
+            table.header.blocked = Some(Blocked { futex_ns: 6e9, ..Blocked::default() });
+        });
+        assert!(elsewhere.contains("in what is no recorded lock"), "{elsewhere}");
     }
 
     #[test]

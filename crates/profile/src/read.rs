@@ -50,7 +50,7 @@ pub use stacks::{Call, Module, SourceLine};
 pub use striped::Striped;
 pub use table::{
     Attached, LockHolder, LockId, LockKind, LockRow, LockTable, Options, OwnCost, SiteStack, SiteUse,
-    TableHeader, Untouched, Usage, Within,
+    TableHeader, Untouched, Usage, WITHOUT_A_CORE, Within,
 };
 pub use timeline::{Behind, LockSite, SingleHold, SingleWait, ThreadId, Timeline};
 pub use times::{Bucket, Times};

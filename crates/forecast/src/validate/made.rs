@@ -157,7 +157,7 @@ fn measured(did: &Simulated) -> Vec<MeasuredPoint> {
 mod tests {
     use super::*;
     use crate::simulated_program::Hot;
-    use crate::validate::{scored, scores};
+    use crate::validate::{Summary, scored, scores, write_cases};
 
     #[test]
     fn a_random_program_is_held_against_its_own_simulation() {
@@ -168,6 +168,19 @@ mod tests {
         let scores = scores(&scored(&[held], From::FourThreads, &From::MADE));
         assert!(scores.points >= 10 && scores.median_error < 0.1, "{scores:?}");
         assert_eq!(made().seed, Made::draw(0, 3).seed);
+    }
+
+    #[test]
+    fn random_programs_are_the_same_byte_for_byte_when_they_are_made_again() {
+        let made = || {
+            let of_number =
+                |number| Made { threads: vec![1, 2, 4, 8], ..Made::draw(number, 1) }.held(1).unwrap();
+            let held: Vec<Held> = (0..2).filter_map(of_number).collect();
+            (write_cases(&held).unwrap(), Summary::of(&held, &From::MADE).terminal())
+        };
+        let (cases, scores) = made();
+        assert!(cases.lines().count() > 20, "{cases}");
+        assert_eq!((cases, scores), made());
     }
 
     #[test]

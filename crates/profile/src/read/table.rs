@@ -205,7 +205,25 @@ impl LockTable {
     }
 }
 
+/// Threads with a core each that are kept from it for more of the time in which they could run were on a machine that was too busy.
+pub const WITHOUT_A_CORE: f64 = 0.3;
+/// What they wait for a core disturbs only if it is more than this part of the elapsed time, too, of as many threads as have a core: each
+/// thread that wakes up waits a little for its core, on a quiet machine as well, which is a large part of next to no time on one.
+const LONG: f64 = 0.1;
+
 impl TableHeader {
+    /// The part of the time in which the threads could have run that they waited for a core, 0 to 1, where other work kept them from it for
+    /// so long that the profile does not show what the program does by itself. None otherwise, and where the profile cannot tell.
+    pub fn kept_from_cores(&self) -> Option<f64> {
+        let queued_ns = self.queued_ns?;
+        let ready_ns = self.cpu_ns + queued_ns;
+        let elapsed_ns = self.elapsed_ns * self.threads.min(self.cores).max(1) as f64;
+        // More threads than cores keep each other from them.
+        let had_cores = self.concurrency + queued_ns / self.elapsed_ns.max(1.0) <= self.cores as f64 + 0.5;
+        let is_long = queued_ns > WITHOUT_A_CORE * ready_ns && queued_ns > LONG * elapsed_ns;
+        (had_cores && is_long).then(|| queued_ns / ready_ns)
+    }
+
     /// How long the threads lived, as far as it is known: on cores, ready for one, or blocked; ns.
     pub fn threads_ns(&self) -> f64 {
         let blocked_ns = self.blocked.map_or(0.0, |blocked| blocked.total_ns());

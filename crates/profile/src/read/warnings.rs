@@ -50,6 +50,12 @@ pub(super) fn warnings(profile: &Profile, header: &TableHeader) -> Vec<String> {
             }
         ));
     }
+    if let Some(part) = header.kept_from_cores().filter(|_| header.ran_together) {
+        warnings.push(format!(
+            "threads waited for a core for {:.0} % of the time in which they could have run: the machine was too busy, and times are too long",
+            100.0 * part
+        ));
+    }
     if header.cores == 1 {
         warnings.push(
             "the program could use one core only: nothing here tells how its locks behave on more".into(),

@@ -37,6 +37,8 @@ void contend_set_spin_bound(unsigned int pauses);
 
 /* Locks, from the catalogue: */
 
+/* == start here == */
+
 /* adaptive: the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
    composed of futex, rw and osq; Linux mutex since 3.10. Fairness: of those that sleep one enters in each ms, ahead of newcomers. */
 typedef struct contend_adaptive {
@@ -86,6 +88,8 @@ int contend_rw_rdlock_again(contend_rw_t *lock);
 int contend_rw_unlock(contend_rw_t *lock);
 int contend_rw_downgrade(contend_rw_t *lock);
 
+/* == spinning == */
+
 /* ttas_backoff: read, back off twice as long after each failure, swap when free.
    Anderson 1990. Fairness: none; late comers are favoured. */
 typedef struct contend_ttas_backoff {
@@ -116,6 +120,8 @@ int contend_lockref_trylock(contend_lockref_t *lock);
 int contend_lockref_timedlock(contend_lockref_t *lock, const struct timespec *at);
 int contend_lockref_clocklock(contend_lockref_t *lock, int clock, const struct timespec *at);
 int contend_lockref_unlock(contend_lockref_t *lock);
+
+/* == queue == */
 
 /* mcs: a queue of nodes; every waiter watches its own.
    Mellor-Crummey and Scott 1991. Fairness: first in, first out. */
@@ -186,6 +192,8 @@ int contend_qspin_lock(contend_qspin_t *lock);
 int contend_qspin_trylock(contend_qspin_t *lock);
 int contend_qspin_unlock(contend_qspin_t *lock);
 
+/* == reader-writer == */
+
 /* rw_queued: a reader-writer spin lock whose waiters queue up at a ticket lock.
    Linux 3.16, 2017. Fairness: first in, first out; up to 32,768 waiters. */
 typedef struct contend_rw_queued {
@@ -220,6 +228,8 @@ int contend_rwsem_rdlock_again(contend_rwsem_t *lock);
 int contend_rwsem_unlock(contend_rwsem_t *lock);
 int contend_rwsem_downgrade(contend_rwsem_t *lock);
 
+/* == sleeping == */
+
 /* kernel_mutex: spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
    Linux 3.16, 4.10. Fairness: none, but the first of those that sleep is bypassed only until it has been woken once. */
 typedef struct contend_kernel_mutex {
@@ -241,6 +251,8 @@ int contend_tp_futex_trylock(contend_tp_futex_t *lock);
 int contend_tp_futex_timedlock(contend_tp_futex_t *lock, const struct timespec *at);
 int contend_tp_futex_clocklock(contend_tp_futex_t *lock, int clock, const struct timespec *at);
 int contend_tp_futex_unlock(contend_tp_futex_t *lock);
+
+/* == history == */
 
 /* tas: swap until the word was free; every attempt takes the line.
    Anderson 1990. Fairness: none. */
@@ -368,6 +380,8 @@ int contend_rwsem_fifo_rdlock_again(contend_rwsem_fifo_t *lock);
 int contend_rwsem_fifo_unlock(contend_rwsem_fifo_t *lock);
 int contend_rwsem_fifo_downgrade(contend_rwsem_fifo_t *lock);
 
+/* == glibc == */
+
 /* glibc_mutex: glibc's default mutex: sleeps at once while the lock is held.
    Drepper 2011; glibc 2.36. Fairness: none. */
 typedef struct contend_glibc_mutex {
@@ -455,6 +469,8 @@ int contend_glibc_rwlock_nonrecursive_rdunlock(contend_glibc_rwlock_nonrecursive
 int contend_glibc_rwlock_nonrecursive_rdlock_again(contend_glibc_rwlock_nonrecursive_t *lock);
 int contend_glibc_rwlock_nonrecursive_unlock(contend_glibc_rwlock_nonrecursive_t *lock);
 int contend_glibc_rwlock_nonrecursive_downgrade(contend_glibc_rwlock_nonrecursive_t *lock);
+
+/* == elided == */
 
 /* elided_tas: sections are transactions, and tas where they abort; RetryThenSkip.
    Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */

@@ -1,24 +1,25 @@
 //! Puts the preload library where the command can embed it, and says what the command was built from.
 //!
 //! The library is a build-dependency, so cargo has built it for the machine that builds; it lies beside this script's own
-//! file. Naming the crate in code would link its pthread functions into this script, so nothing here does.
+//! file. Naming the crate in code would link its pthread functions into this script, so nothing here does. A command for another
+//! architecture, or one that is linked statically, gets the library that `CONTEND_PRELOAD_LIBRARY` names.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 use std::{env, fs};
 
+/// Names a preload library that was built before.
+const LIBRARY: &str = "CONTEND_PRELOAD_LIBRARY";
+
 fn main() {
     println!("cargo::rerun-if-changed=cli/build.rs");
-    let (host, target) = (variable("HOST"), variable("TARGET"));
-    let architecture = |triple: &str| triple.split('-').next().unwrap_or_default().to_owned();
-    assert!(
-        architecture(&host) == architecture(&target) && target.contains("linux-gnu"),
-        "contend carries a library for the programs that it runs, which is built for the machine that builds it: \
-         {host} cannot build contend for {target}; build it on such a machine"
-    );
     println!("cargo::rustc-env=CONTEND_BUILT_FROM={}", built_from());
-    let library = newest_library();
+    println!("cargo::rerun-if-env-changed={LIBRARY}");
+    let library = match env::var_os(LIBRARY).filter(|named| !named.is_empty()) {
+        Some(named) => PathBuf::from(named),
+        None => library_of_this_build(),
+    };
     println!("cargo::rerun-if-changed={}", library.display());
     let copy = PathBuf::from(variable("OUT_DIR")).join("libcontend_preload.so");
     // Not into the file that is there, which may have other names: trees of build results are copied by hard links.
@@ -66,8 +67,15 @@ fn variable(name: &str) -> String {
     env::var(name).unwrap_or_else(|_| panic!("{name} is not set; cargo sets it for build scripts"))
 }
 
-/// The library that cargo built last in the directory of this build's dependencies.
-fn newest_library() -> PathBuf {
+/// The library that cargo built last in the directory of this build's dependencies, if the programs of the target can load it.
+fn library_of_this_build() -> PathBuf {
+    let (host, target) = (variable("HOST"), variable("TARGET"));
+    let architecture = |triple: &str| triple.split('-').next().unwrap_or_default().to_owned();
+    assert!(
+        architecture(&host) == architecture(&target) && target.contains("linux-gnu"),
+        "contend carries a library for the programs that it runs, and cargo has built it for {host}: for {target}, build \
+         contend-preload for its glibc and name the file in {LIBRARY} (packaging/release does so)"
+    );
     // PROFILE/build/contend-HASH/build-script-build, and PROFILE/deps/libcontend_preload*.so.
     let script = env::current_exe().expect("a build script has a file");
     let profile = script.ancestors().nth(3).expect("cargo puts build scripts three levels deep");

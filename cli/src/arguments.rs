@@ -13,6 +13,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use model::Variant;
+use session::noise::Limits;
 use session::placement::Placement;
 use std::time::Duration;
 
@@ -278,6 +279,11 @@ pub(crate) fn percent(text: &str) -> Result<u32, String> {
     number
         .filter(|number| (0..=100).contains(number))
         .ok_or_else(|| "a percentage is a whole number from 0 to 100, such as 50 or 50%".into())
+}
+
+/// How busy the machine may be: the limit asked for, for every kind of noise, or the usual ones.
+pub(crate) fn noise_limits(percent: Option<u32>) -> Limits {
+    percent.map_or_else(Limits::default, |percent| Limits::all(f64::from(percent) / 100.0))
 }
 
 /// In which order the cores of sockets or memory nodes are taken.

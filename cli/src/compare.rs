@@ -68,6 +68,11 @@ pub(crate) struct Args {
     #[arg(long, requires = "metric")]
     higher_is_better: bool,
 
+    /// Warn only where other programs use more than this part of the cores, or the hypervisor or a CPU quota takes more
+    /// [default: 5% for other programs, 1% for the hypervisor, 0.1% for a quota]
+    #[arg(long, value_name = "PERCENT", value_parser = arguments::percent)]
+    noise_limit: Option<u32>,
+
     /// End a run that takes longer [default: ten times what glibc took to warm up, at least 30s]
     #[arg(long, value_name = "DURATION", value_parser = arguments::duration)]
     time_limit: Option<Duration>,
@@ -126,6 +131,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         runs: args.runs,
         metric,
         time_limit: args.time_limit,
+        noise_limits: arguments::noise_limits(args.noise_limit),
     };
     let page = output::file_at(args.html.as_deref())?;
     let picture = output::file_at(args.svg.as_deref())?;
@@ -153,7 +159,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             show_output_tail(&format!("under {} the program", row.lock), &row.output_tail);
         }
     }
-    progress::warn(&compared.noise.warnings());
+    progress::warn(&compared.warnings());
     pages?;
     let finished = compared.rows.iter().map(|row| row.values.len()).min().unwrap_or(0);
     let finished = format!("{finished} of {} rounds were finished", args.runs);

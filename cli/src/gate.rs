@@ -9,7 +9,6 @@ use anyhow::Context as _;
 use compare::gate::{Base, Gate, LEAST_RUNS, Operations, Outcome, THREADS};
 use regex_lite::Regex;
 use report::Screen;
-use session::noise::Limits;
 use session::{ensure_usage, host, interrupt};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -163,9 +162,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             (None, regex) => regex.clone().map(Operations::Printed),
         },
         worse_by: f64::from(args.worse_by) / 100.0,
-        noise_limits: args
-            .noise_limit
-            .map_or_else(Limits::default, |percent| Limits::all(f64::from(percent) / 100.0)),
+        noise_limits: arguments::noise_limits(args.noise_limit),
         time_limit: args.time_limit,
         keep: args.keep.clone(),
     };

@@ -12,7 +12,7 @@ use report::page::{Page, Unfolded};
 use report::{Cell, Column, RangePlot, Table, text};
 use session::interrupt;
 use session::names;
-use session::noise::{Noise, Watch};
+use session::noise::{Limits, Noise, Watch};
 use session::progress::{Progress, Work};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -47,6 +47,8 @@ pub struct Comparison<'a> {
     pub metric: Metric,
     /// When a run is ended; without it ten times what glibc took to warm up.
     pub time_limit: Option<Duration>,
+    /// How busy the machine may be without a warning.
+    pub noise_limits: Limits,
 }
 
 /// What came of the runs, and what it was measured under.
@@ -362,11 +364,16 @@ impl Compared<'_> {
         plot
     }
 
+    /// Why the runs should not be trusted, with what to do; nothing if they may be.
+    pub fn warnings(&self) -> Vec<String> {
+        self.noise.warnings_over(&self.asked.noise_limits)
+    }
+
     /// Table, plot and remarks for a browser. Each lock unfolds to its runs.
     pub fn page(&self) -> Page {
         let mut page = Page::new(&format!("{} under several locks", self.asked.command_line()));
         page = page.paragraphs(&self.instruction().unwrap_or_default());
-        for warning in self.noise.warnings() {
+        for warning in self.warnings() {
             page = page.warning(&warning);
         }
         let runs = |row: &LockRuns| Unfolded {
@@ -416,7 +423,8 @@ impl Compared<'_> {
             "output_tails": output_tails,
             "swapped": self.swapped_json(),
             "noise": self.noise,
-            "warnings": self.noise.warnings(),
+            "noise_limits": self.asked.noise_limits,
+            "warnings": self.warnings(),
         })
     }
 }
@@ -441,7 +449,15 @@ mod tests {
     fn compared(metric: Metric, rows: Vec<LockRuns>, command: &[OsString]) -> Compared<'_> {
         let locks = rows.iter().map(|row| row.lock.clone()).collect();
         let swapped = rows.iter().map(|_| None).collect();
-        let asked = Comparison { library: Library(&[]), command, locks, runs: 5, metric, time_limit: None };
+        let asked = Comparison {
+            library: Library(&[]),
+            command,
+            locks,
+            runs: 5,
+            metric,
+            time_limit: None,
+            noise_limits: Limits::default(),
+        };
         Compared { asked, rows, swapped, start_s: 0.0, noise: Noise::default(), cut_short: false }
     }
 
@@ -528,9 +544,22 @@ mod tests {
             runs: 1,
             metric,
             time_limit: None,
+            noise_limits: Limits::default(),
         };
         let error = asked.run(&session::progress::Unwatched).unwrap_err();
         assert!(format!("{error:#}").contains("is linked statically"), "{error:#}");
+    }
+
+    #[test]
+    fn noise_up_to_the_limit_is_no_warning() {
+        let command = ["./server".into()];
+        let mut measured = compared(Metric::WallTime, rows(), &command);
+        measured.noise.others_share = Some(0.3);
+        assert_eq!(measured.json()["warnings"].as_array().map(Vec::len), Some(1));
+        assert!(measured.page().html().contains("other programs used 30 % of the cores"));
+        measured.asked.noise_limits = Limits::all(0.3);
+        assert_eq!(measured.json()["warnings"], serde_json::json!([]));
+        assert!(!measured.page().html().contains("other programs used"));
     }
 
     #[test]

@@ -208,6 +208,8 @@ mod tests {
     use super::*;
     use crate::top::batch::tests::table;
     use profile::read::live::LiveRow;
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
 
     fn look(rows: &[(&str, u64, f64)]) -> LiveTable {
         let row = |&(lock, acquisitions, waited_ns): &(&str, u64, f64)| LiveRow {
@@ -274,11 +276,82 @@ mod tests {
         assert!(samples.iter().any(|sample| sample.name == "contend_threads" && sample.value == 8.0));
     }
 
+    /// What Prometheus' own tool says of an input, if it is installed and finds something wrong.
+    fn objections(arguments: &[&str], input: &str) -> Option<String> {
+        let mut command = Command::new("promtool");
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let Ok(mut tool) = command.spawn() else {
+            eprintln!("left out: promtool is not installed (apt-get install prometheus)");
+            return None;
+        };
+        tool.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        let ended = tool.wait_with_output().unwrap();
+        let said = [ended.stdout, ended.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+        (!ended.status.success()).then(|| said.concat())
+    }
+
+    #[test]
+    fn promtool_accepts_the_page() {
+        let mut series = Series::new(5);
+        let table = look(&[("a\"} 1\nb{c=\"\\", 3, 5e8), ("b", 4, 0.0)]);
+        series.add(&table);
+        let page = series.exposition(&table);
+        assert_eq!(objections(&["check", "metrics"], &page), None, "{page}");
+    }
+
+    fn dashboard() -> serde_json::Value {
+        serde_json::from_str(include_str!("../../../packaging/grafana.json")).unwrap()
+    }
+
+    #[test]
+    fn promtool_accepts_the_expressions_of_the_dashboard() {
+        let dashboard = dashboard();
+        let panels = dashboard["panels"].as_array().unwrap();
+        let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+        let rule = |(number, target): (usize, &serde_json::Value)| {
+            let expression = target["expr"].as_str().unwrap().replace("$__rate_interval", "1m");
+            serde_json::json!({ "record": format!("asked_{number}"), "expr": expression })
+        };
+        let rules: Vec<_> = targets.enumerate().map(rule).collect();
+        assert!(rules.len() >= panels.len());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("rules.json");
+        let groups = serde_json::json!({ "groups": [{ "name": "dashboard", "rules": rules }] });
+        std::fs::write(&file, groups.to_string()).unwrap();
+        assert_eq!(objections(&["check", "rules", file.to_str().unwrap()], ""), None);
+    }
+
+    /// What Grafana takes for granted in a dashboard that is imported: panels have identifiers, queries and places of their own, within
+    /// its 24 columns, and every variable that is used is there.
+    #[test]
+    fn the_dashboard_is_one_for_grafana() {
+        let dashboard = dashboard();
+        let panels = dashboard["panels"].as_array().unwrap();
+        let ids: HashSet<_> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+        assert_eq!(ids.len(), panels.len());
+        let mut taken = HashSet::new();
+        for panel in panels {
+            let [x, y, w, h] = ["x", "y", "w", "h"].map(|side| panel["gridPos"][side].as_u64().unwrap());
+            assert!(x + w <= 24 && w > 0 && h > 0, "{panel}");
+            let cells = (x..x + w).flat_map(|column| (y..y + h).map(move |line| (column, line)));
+            assert!(cells.into_iter().all(|cell| taken.insert(cell)), "on another panel: {panel}");
+            let targets = panel["targets"].as_array().unwrap();
+            let names: HashSet<_> = targets.iter().map(|target| target["refId"].as_str().unwrap()).collect();
+            assert_eq!(names.len(), targets.len(), "{panel}");
+        }
+        let variables = dashboard["templating"]["list"].as_array().unwrap();
+        let known: HashSet<_> = variables.iter().map(|variable| variable["name"].as_str().unwrap()).collect();
+        let text = dashboard.to_string();
+        let used = regex_lite::Regex::new(r"\$\{?([a-z]+)\b").unwrap();
+        let used: HashSet<_> =
+            used.captures_iter(&text).map(|found| found.get(1).unwrap().as_str()).collect();
+        assert_eq!(used, known);
+    }
+
     /// Every query of the dashboard asks for families and labels that are served.
     #[test]
     fn the_dashboard_asks_for_what_is_served() {
-        let dashboard: serde_json::Value =
-            serde_json::from_str(include_str!("../../../packaging/grafana.json")).unwrap();
+        let dashboard = dashboard();
         let table = look(&[("a", 1, 0.0)]);
         let mut series = Series::new(5);
         series.add(&table);

@@ -1,5 +1,6 @@
 //! Progress bars and warnings on standard error.
 
+use crate::arguments;
 use crate::output::tell;
 use indicatif::{ProgressBar, ProgressStyle};
 use report::Screen;
@@ -36,7 +37,7 @@ impl Progress for Bars {
     }
 }
 
-/// Says every 10 s how far long work is, until it is dropped, where standard error is no terminal and shows no bar.
+/// Says now and then how far long work is, until it is dropped, where standard error is no terminal and shows no bar.
 pub(crate) struct Lines {
     /// Hangs up at the end.
     ends: Option<Sender<()>>,
@@ -44,14 +45,18 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    const EVERY: Duration = Duration::from_secs(10);
+    /// How often a line comes: every 10 s, or as often as the Python package asks for, which draws a bar of them.
+    fn every() -> Duration {
+        let asked = std::env::var("CONTEND_PROGRESS_EVERY").ok();
+        asked.and_then(|text| arguments::duration(&text).ok()).unwrap_or(Duration::from_secs(10))
+    }
 
     /// The first line comes when the work has taken so long. A step may take longer: its line is said by a thread of its own.
     pub(crate) fn new(how_far: impl Fn() -> String + Send + 'static) -> Self {
         if std::io::stderr().is_terminal() {
             return Self { ends: None, says: None };
         }
-        Self::said(Self::EVERY, move || tell(&how_far()))
+        Self::said(Self::every(), move || tell(&how_far()))
     }
 
     fn said(every: Duration, say: impl Fn() + Send + 'static) -> Self {

@@ -16,9 +16,11 @@ def pictures(result: contend.Simulation | contend.Profile | contend.Comparison |
     shown = result._repr_html_()
     svgs = re.findall(r"<svg.*?</svg>", shown, flags=re.DOTALL)
     for svg in svgs:
-        ElementTree.fromstring(svg)
+        root = ElementTree.fromstring(svg)
+        assert root.attrib.pop("style") == "max-width:100%;height:auto" and "viewBox" in root.attrib
+        assert float(root.attrib["width"].removesuffix("pt")) < 1000 and len(svg) < 200_000
     assert "<table" in shown and "<?xml" not in shown
-    return svgs
+    return [svg.replace(' style="max-width:100%;height:auto"', "", 1) for svg in svgs]
 
 
 def test_a_simulation_shows_the_picture_of_the_command(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from importlib.metadata import PackageNotFoundError as _NotInstalled
 from importlib.metadata import version as _version_of
 
 from .calls import (
+    Calibration,
     Check,
     Extrapolation,
     Reproduction,
     Simulation,
+    calibrate,
     check,
     extrapolate,
     locks,
@@ -51,6 +53,7 @@ except _NotInstalled:
 
 __all__ = [
     "Advice",
+    "Calibration",
     "Check",
     "CommandNotFound",
     "Comparison",
@@ -69,6 +72,7 @@ __all__ = [
     "__version__",
     "advise",
     "attach",
+    "calibrate",
     "check",
     "command",
     "compare",

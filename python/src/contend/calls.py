@@ -17,6 +17,7 @@ import pandas as pd
 
 from .executable import UsageError, Word, flags, run_json
 from .pictures import run_drawn, shown, svg_of
+from .progress import Progress
 from .tables import CURVE, curves_frame, frame, known
 
 if TYPE_CHECKING:
@@ -55,11 +56,11 @@ def counted(run: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in run.items() if name != "report"} | of_all
 
 
-def simulate(workload: str, **options: Unpack[SimulateOptions]) -> Simulation:
+def simulate(workload: str, *, progress: Progress = False, **options: Unpack[SimulateOptions]) -> Simulation:
     """Runs a workload and locks on a simulated machine: `contend simulate`."""
     if options.get("sweep_back_off"):
         raise UsageError("sweep_back_off gives no curves: run `contend simulate --sweep-back-off --json`")
-    return Simulation.of(*run_drawn("simulate", options, [workload]))
+    return Simulation.of(*run_drawn("simulate", options, [workload], progress=progress))
 
 
 CONTINUED = known(text="label verdict", whole="last_measured peak_cores collapse_cores")
@@ -172,13 +173,14 @@ def _explored(found: dict[str, Any]) -> dict[str, Any]:
     return named | found | {name: counterexample.get(name) for name in ("violation", "replay")}
 
 
-def check(lock: str | None = None, **options: Unpack[CheckOptions]) -> Check:
+def check(lock: str | None = None, *, progress: Progress = False, **options: Unpack[CheckOptions]) -> Check:
     """Explores every execution of a lock's clients: `contend check`. Without a lock, give all=True.
 
     What is found wrong is no exception: it is in the table.
     """
     of_lock = [] if lock is None else ["--", lock]
-    return Check.of(run_json(["check", "--json", *flags(options), *of_lock], statuses=(0, FOUND, BOUND)))
+    words = ["check", "--json", *flags(options), *of_lock]
+    return Check.of(run_json(words, statuses=(0, FOUND, BOUND), progress=progress))
 
 
 @dataclass(frozen=True)
@@ -201,11 +203,11 @@ class Reproduction:
         return cls(document["title"], frame(document["rows"]), curves_frame(curves), document["notes"], document)
 
 
-def reproduce(figure: str, **options: Unpack[ReproduceOptions]) -> Reproduction:
+def reproduce(figure: str, *, progress: Progress = False, **options: Unpack[ReproduceOptions]) -> Reproduction:
     """Recomputes a published figure: `contend reproduce`. All of them at once are a sweep."""
     if figure == "all":
         raise UsageError('one figure has one table: contend.sweep({"kind": "reproduce"}) makes all of them')
-    return Reproduction.of(run_json(["reproduce", "--json", *flags(options), "--", figure]))
+    return Reproduction.of(run_json(["reproduce", "--json", *flags(options), "--", figure], progress=progress))
 
 
 def locks() -> pd.DataFrame:
@@ -216,6 +218,25 @@ def locks() -> pd.DataFrame:
 def machines() -> pd.DataFrame:
     """The machines that predictions and simulations know, with their numbers: `contend machines`."""
     return frame(run_json(["machines", "--json"]))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What `calibrate` gives: the machine file, and a row for each thing that was measured for it."""
+
+    path: Path
+    measurements: pd.DataFrame
+    warnings: list[str]
+    document: Mapping[str, Any] = field(repr=False)
+
+
+def calibrate(*, output: Word | None = None, progress: Progress = False) -> Calibration:
+    """Measures what a hand-over costs on this machine: `contend calibrate`.
+
+    Predictions use the machine file from then on; with `output` it is written there instead, and is a `machine` of other calls.
+    """
+    document = run_json(["calibrate", "--json", *flags({"output": output})], progress=progress)
+    return Calibration(Path(document["file"]), frame(document["measurements"]), document["warnings"], document)
 
 
 def workloads() -> pd.DataFrame:

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,8 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from .progress import EVERY_S, LINE, Progress, Watch, watching
 
 __all__ = ["CommandNotFound", "ContendError", "UsageError", "Word", "command", "version"]
 
@@ -105,25 +106,33 @@ def flags(given: Mapping[str, object]) -> list[str]:
     return words
 
 
-def run(words: Sequence[Word], *, statuses: Sequence[int] = (0,), threads: int | None = None) -> str:
+def run(
+    words: Sequence[Word], *, statuses: Sequence[int] = (0,), threads: int | None = None, watch: Watch | None = None
+) -> str:
     """Runs the command with these arguments and gives what it prints.
 
     Other exit statuses than `statuses` are raised, and so is one of them but 0 if the command printed nothing.
-    `threads` is how many threads the command computes with; as many as there are cores if it is not given.
+    `threads` is how many threads the command computes with; as many as there are cores if it is not given. `watch` is called
+    with what the command has said so far.
     """
-    return _output([command(), *(os.fspath(word) for word in words)], statuses=statuses, threads=threads)
+    return _output([command(), *(os.fspath(word) for word in words)], statuses=statuses, threads=threads, watch=watch)
 
 
-def run_json(words: Sequence[Word], *, statuses: Sequence[int] = (0,), threads: int | None = None) -> Any:
-    """As `run`, but gives the JSON that the command prints."""
-    return json.loads(run(words, statuses=statuses, threads=threads))
+def run_json(
+    words: Sequence[Word], *, statuses: Sequence[int] = (0,), threads: int | None = None, progress: Progress = False
+) -> Any:
+    """As `run`, but gives the JSON that the command prints, and shows meanwhile how far it is."""
+    with watching(progress) as watch:
+        return json.loads(run(words, statuses=statuses, threads=threads, watch=watch))
 
 
-def _output(line: list[str], *, statuses: Sequence[int], threads: int | None = None) -> str:
+def _output(line: list[str], *, statuses: Sequence[int], threads: int | None = None, watch: Watch | None = None) -> str:
     environment = dict(os.environ)
     if threads is not None:
         environment["RAYON_NUM_THREADS"] = str(threads)
-    ran = _ran(line, environment)
+    if watch is not None:
+        environment["CONTEND_PROGRESS_EVERY"] = f"{EVERY_S}s"
+    ran = _ran(line, environment, watch)
     if ran.returncode in statuses and (ran.returncode == 0 or ran.stdout):
         return ran.stdout
     # `contend profile` passes on the status of its program, which may be this one.
@@ -147,7 +156,7 @@ def interrupt_running(threads: Collection[int]) -> None:
             process.send_signal(signal.SIGINT)
 
 
-def _ran(line: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+def _ran(line: list[str], environment: Mapping[str, str], watch: Watch | None) -> subprocess.CompletedProcess[str]:
     pipe = subprocess.PIPE
     with (
         _Witness() as witness,
@@ -160,13 +169,27 @@ def _ran(line: list[str], environment: Mapping[str, str]) -> subprocess.Complete
         # has been too, and takes a second interrupt for the same one within 100 ms alone.
         process._sigint_wait_secs = 0  # type: ignore[attr-defined]
         try:
-            output, errors = process.communicate()
+            output, errors = _communicated(process, watch)
         except BaseException as error:
             _end(process, is_interrupted=isinstance(error, KeyboardInterrupt) and witness.was_interrupted())
             raise
         finally:
             del _running[process]
     return subprocess.CompletedProcess(line, process.returncode, output, errors)
+
+
+def _communicated(process: subprocess.Popen[str], watch: Watch | None) -> tuple[str, str]:
+    """What the command printed and said, once it has ended."""
+    while watch is not None:
+        try:
+            output, errors = process.communicate(timeout=EVERY_S)
+        except subprocess.TimeoutExpired as waits:
+            so_far = waits.stderr or b""  # bytes, whatever the encoding
+            watch(so_far.decode("utf-8", "replace") if isinstance(so_far, bytes) else so_far)
+        else:
+            watch(errors)
+            return output, errors
+    return process.communicate()
 
 
 def _end(process: subprocess.Popen[str], *, is_interrupted: bool) -> None:
@@ -222,12 +245,8 @@ class _Witness:
             return False
 
 
-PROGRESS = re.compile(r"^contend: \d+ of \d+(?: \w+, about |, ).*\n?", re.MULTILINE)
-"""What the command says of long work every 10 s."""
-
-
 def _message(ran: subprocess.CompletedProcess[str]) -> str:
-    said = PROGRESS.sub("", ran.stderr).strip()
+    said = LINE.sub("", ran.stderr).strip()
     for prefix in ("contend: ", "error: "):
         said = said.removeprefix(prefix)
     said = said.removesuffix("For more information, try '--help'.").rstrip()

@@ -12,19 +12,25 @@ import pandas as pd
 
 from .curves import plot
 from .executable import Word, flags, run_json
+from .progress import Progress
 
 ROWS = 20
 """Rows of a table in a notebook, at most."""
 
 
 def run_drawn(
-    subcommand: str, options: Mapping[str, object], arguments: Sequence[Word], *, statuses: Sequence[int] = (0,)
+    subcommand: str,
+    options: Mapping[str, object],
+    arguments: Sequence[Word],
+    *,
+    statuses: Sequence[int] = (0,),
+    progress: Progress = False,
 ) -> tuple[Any, str]:
     """Runs the subcommand and gives its JSON, and the picture that it draws with `--svg`."""
     with tempfile.TemporaryDirectory(prefix="contend-") as folder:
         path = Path(str(options.get("svg") or Path(folder, "picture.svg")))
         words = [subcommand, "--json", *flags({**options, "svg": path}), "--", *arguments]
-        document = run_json(words, statuses=statuses)
+        document = run_json(words, statuses=statuses, progress=progress)
         return document, path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
@@ -51,4 +57,6 @@ def shown(picture: str, table: pd.DataFrame, columns: Sequence[str] = ()) -> str
     """The picture above the table, or these columns of it, as HTML."""
     kept = table[[name for name in columns if name in table]] if columns else table
     rows = kept.to_html(max_rows=ROWS, index=False, na_rep="", border=0, float_format=lambda value: f"{value:.4g}")
-    return f"<div>{picture}{rows}</div>"
+    # The picture has the size that it has on a page, or that of a narrower cell.
+    fitted = picture.replace("<svg ", '<svg style="max-width:100%;height:auto" ')
+    return f"<div>{fitted}{rows}</div>"

@@ -18,6 +18,7 @@ import pandas as pd
 
 from .executable import Word, flags, run, run_json
 from .pictures import run_drawn, shown, svg_of
+from .progress import Progress, elapsing
 from .tables import csv_frame, curves_frame, frame, known
 
 if TYPE_CHECKING:
@@ -94,18 +95,24 @@ def _buckets(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                         yield {"site": row["site"], "use": use, "quantity": quantity, **bucket}
 
 
-def profile(*program: Word, output: Word = "p.contend", **options: Unpack[ProfileOptions]) -> Profile:
-    """Runs a program and records its locks in the file `output`: `contend profile`."""
-    said = run(["profile", "--quiet", *flags({"output": output, **options}), "--", *program])
+def profile(
+    *program: Word, output: Word = "p.contend", progress: bool = False, **options: Unpack[ProfileOptions]
+) -> Profile:
+    """Runs a program and records its locks in the file `output`: `contend profile`. `progress` shows for how many seconds it has."""
+    with elapsing(progress) as watch:
+        said = run(["profile", "--quiet", *flags({"output": output, **options}), "--", *program], watch=watch)
     return report(output, output=said)
 
 
-def attach(pid: int, *, output: Word = "p.contend", **options: Unpack[AttachOptions]) -> Profile:
+def attach(
+    pid: int, *, output: Word = "p.contend", progress: bool = False, **options: Unpack[AttachOptions]
+) -> Profile:
     """Records in the file `output` what the threads of a running process wait for: `contend attach`.
 
-    It returns when the process ends, or after the time `for_`.
+    It returns when the process ends, or after the time `for_`. `progress` shows for how many seconds it has.
     """
-    run(["attach", "--quiet", *flags({"output": output, **options}), "--", str(pid)])
+    with elapsing(progress) as watch:
+        run(["attach", "--quiet", *flags({"output": output, **options}), "--", str(pid)], watch=watch)
     return report(output)
 
 
@@ -188,9 +195,11 @@ class Prediction:
         return shown(self.svg, self.verdicts)
 
 
-def predict(profile: Word, *profiles: Word, **options: Unpack[PredictOptions]) -> Prediction:
+def predict(
+    profile: Word, *profiles: Word, progress: Progress = False, **options: Unpack[PredictOptions]
+) -> Prediction:
     """Forecasts from profiles what a program does on more cores: `contend predict`."""
-    document, svg = run_drawn("predict", options, [profile, *profiles])
+    document, svg = run_drawn("predict", options, [profile, *profiles], progress=progress)
     kept: tuple[str, ...]
     if document["engine"] == "chain":
         lock = document["lock"]
@@ -260,12 +269,12 @@ def _advised_curves(row: Mapping[str, Any], target: str) -> Iterator[dict[str, A
     yield {**of_row, "provenance": "predicted", "machine": target, "points": row["forecast"]}
 
 
-def advise(*program: Word, **options: Unpack[AdviseOptions]) -> Advice:
+def advise(*program: Word, progress: Progress = False, **options: Unpack[AdviseOptions]) -> Advice:
     """Finds the lock that holds a program back, and what helps: `contend advise`. `{threads}` in the program stands for their number.
 
     Where the machine was too busy for an answer, the error has the status 3.
     """
-    return Advice.of(run_json(["advise", "--json", *flags(options), "--", *program]))
+    return Advice.of(run_json(["advise", "--json", *flags(options), "--", *program], progress=progress))
 
 
 WITH_METRIC, WITHOUT = (
@@ -295,9 +304,9 @@ class Comparison:
         return shown(self.svg, self.locks)
 
 
-def compare(*program: Word, **options: Unpack[CompareOptions]) -> Comparison:
+def compare(*program: Word, progress: Progress = False, **options: Unpack[CompareOptions]) -> Comparison:
     """Runs a program under several locks in turn: `contend compare`."""
-    document, svg = run_drawn("compare", options, program, statuses=range(256))
+    document, svg = run_drawn("compare", options, program, statuses=range(256), progress=progress)
     rounds = ((lock, values) for lock, values in document["values"].items())
     values = (
         {"lock": lock, "round": number, "value": value} for lock, all_ in rounds for number, value in enumerate(all_, 1)
@@ -339,7 +348,9 @@ class Gate:
         return shown(f"<p>{html.escape(self.conclusion)}</p>", self.ratios)
 
 
-def gate(*program: Word, base: Word | Sequence[Word] | None = None, **options: Unpack[GateOptions]) -> Gate:
+def gate(
+    *program: Word, base: Word | Sequence[Word] | None = None, progress: Progress = False, **options: Unpack[GateOptions]
+) -> Gate:
     """Tells whether a program scales worse than it did: `contend gate`. `{threads}` in a program stands for their number.
 
     `base` is the program as it was: one word gets the arguments of `program`. Without it give profiles, as `against`. A ratio that is
@@ -347,7 +358,7 @@ def gate(*program: Word, base: Word | Sequence[Word] | None = None, **options: U
     """
     of_base = [] if base is None else ["--base", *([base] if isinstance(base, str | os.PathLike) else base)]
     words = ["gate", "--json", *flags(options), *of_base, "--", *program]
-    document = run_json(words, statuses=(0, WORSE, NOT_JUDGED, FAILED))
+    document = run_json(words, statuses=(0, WORSE, NOT_JUDGED, FAILED), progress=progress)
     rounds = ((one["name"], one["base"], one["candidate"]) for one in document["values"])
     values = (
         {"ratio": name, "round": number, "base": base, "candidate": candidate}

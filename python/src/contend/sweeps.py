@@ -20,9 +20,8 @@ import statistics
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +32,7 @@ import pyarrow.parquet as pq
 
 from .executable import ContendError, UsageError, interrupt_running
 from .grids import KINDS, Run, runs_of
+from .progress import Progress, counting, print_progress
 from .tables import arrow, curves_frame, pandas
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def sweep(
     *,
     on: Client | None = None,
     output: str | os.PathLike[str] = "sweep",
-    progress: bool | Callable[[int, int], None] = False,
+    progress: Progress = False,
 ) -> Sweep:
     """Makes the runs of a grid that the folder `output` does not have yet, and gives all of them.
 
@@ -110,14 +110,16 @@ def sweep(
     documents = {run.key: document for run in runs if (document := _kept(parts, run)) is not None}
     pending = [run for run in runs if run.key not in documents]
     failures: dict[str, Exception] = {}
-    with _shown(progress, len(documents), len(runs)) as finished:
+    with counting(progress) as count:
+        if progress is True:  # what was kept is finished from the beginning
+            count(len(documents), len(runs), "run")
         for run, outcome in _on_cores(pending) if on is None else _on_cluster(on, pending):
             if isinstance(outcome, Exception):
                 failures[run.key] = outcome
                 continue
             _keep(parts, run, outcome)
             documents[run.key] = outcome
-            finished(len(documents), len(runs))
+            count(len(documents), len(runs), "run")
     if failures:
         first = next(run for run in pending if run.key in failures)
         why = failures[first.key]
@@ -126,32 +128,6 @@ def sweep(
             f"begun again. The first is `{first}`: {why}"
         ) from why
     return _merged(folder, runs, documents)
-
-
-@contextmanager
-def _shown(progress: bool | Callable[[int, int], None], kept: int, runs: int) -> Iterator[Callable[[int, int], None]]:
-    """What is called when a run is finished; runs that were kept before are finished from the beginning."""
-    if progress is False:
-        yield lambda _finished, _all: None
-    elif progress is not True:
-        yield progress
-    else:
-        try:
-            from tqdm.auto import tqdm
-        except ModuleNotFoundError:
-            yield print_progress
-            return
-        with tqdm(total=runs, initial=kept, unit="run") as bar:
-
-            def advance(finished: int, all_: int) -> None:
-                bar.update(finished - bar.n)
-
-            yield advance
-
-
-def print_progress(finished: int, all_: int) -> None:
-    """A line on standard error."""
-    print(f"{finished} of {all_} runs", file=sys.stderr)
 
 
 def _merged(folder: Path, runs: Sequence[Run], documents: Mapping[str, str]) -> Sweep:
@@ -260,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("-q", "--quiet", action="store_true", help="print only where the results are")
     asked = parser.parse_args(arguments)
 
-    progress = False if asked.quiet else print_progress
+    progress: Progress = False if asked.quiet else lambda finished, all_: print_progress(finished, all_, "run")
     # The end that a batch system gives is an interrupt too: runs that have begun are ended, and what is finished is kept.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     output = asked.output or str(Path(asked.grid).with_suffix(""))

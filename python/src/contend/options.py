@@ -143,6 +143,10 @@ class CompareOptions(TypedDict, total=False):
     higher_is_better: bool
     """More of the metric is better: a throughput."""
 
+    noise_limit: float | str | None
+    """Warn only where other programs use more than this part of the cores, or the hypervisor or a CPU quota takes more
+    [default: 5% for other programs, 1% for the hypervisor, 0.1% for a quota]."""
+
     time_limit: str | None
     """End a run that takes longer [default: ten times what glibc took to warm up, at least 30s]."""
 

@@ -50,12 +50,21 @@ fn rust_program(name: &str, optimised: &str, directory: &Path) -> PathBuf {
     program
 }
 
-/// The program measures its own waits, and says which function made them long.
+/// Where nothing is inlined, the release is in functions of Rust's own.
 #[test]
 fn waits_for_a_rust_lock_are_behind_the_function_that_held_it() {
+    waits_are_behind_the_holder("-Copt-level=0");
+}
+
+#[test]
+fn waits_for_a_rust_lock_are_behind_the_holder_whose_release_is_inlined() {
+    waits_are_behind_the_holder("-O");
+}
+
+/// The program measures its own waits, and says which function made them long.
+fn waits_are_behind_the_holder(optimised: &str) {
     let directory = tempfile::tempdir().expect("a place for the profile");
-    // Where nothing is inlined, the release is in functions of Rust's own.
-    let program = rust_program("rust_holders", "-Copt-level=0", directory.path());
+    let program = rust_program("rust_holders", optimised, directory.path());
     let profile = directory.path().join("p.contend");
     let [program, profile] = [&program, &profile].map(|path| path.to_str().expect("a plain path"));
     let outcome = run(contend(&["profile", "-o", profile, "--", program]), HANG);

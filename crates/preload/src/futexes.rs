@@ -159,7 +159,7 @@ unsafe extern "C-unwind" fn futex(
     let depth = if waits { walk(&mut callers) } else { 0 };
     let result = call();
     let has_woken = (1..FIRST_ERROR).contains(&result);
-    if !waits && !(has_woken && recorder::has_space_for_wakes()) {
+    if !(waits || has_woken && recorder::has_space_for_wakes()) {
         return answer(result);
     }
     let saved = Errno::save();

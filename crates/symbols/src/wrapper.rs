@@ -49,6 +49,13 @@ pub fn is_wrapper(symbol: &[u8]) -> bool {
         .any(|prefix| method[start..].starts_with(prefix.as_bytes()))
         || class.is_some_and(names_lock)
         || ends_in_locking(method)
+        || drops_guard(symbol)
+}
+
+/// Whether it is Rust's code that drops the guard of a lock: what releases the lock is its caller.
+fn drops_guard(symbol: &[u8]) -> bool {
+    let has = |word: &[u8]| symbol.windows(word.len()).any(|window| window == word);
+    has(b"Guard") && (has(b"drop_in_place") || has(b"Drop")) || has(b"4core3mem4drop")
 }
 
 /// Whether the last word that is no trailer names a lock.
@@ -137,6 +144,9 @@ mod tests {
             "_ZN81_$LT$contend_recorded..Recorded$LT$R$GT$$u20$as$u20$lock_api..mutex..RawMutex$GT$4lock17h0123456789abcdefE",
             "_ZN8lock_api6rwlock19RwLock$LT$R$C$T$GT$4read17h0123456789abcdefE",
             "_ZN16contend_recorded17Recorded$LT$R$GT$13recorded_lock17h0123456789abcdefE.llvm.1234",
+            "_ZN4core3ptr63drop_in_place$LT$std..sync..poison..mutex..MutexGuard$LT$u64$GT$$GT$17h0123456789abcdefE",
+            "_ZN79_$LT$std..sync..poison..mutex..MutexGuard$LT$T$GT$$u20$as$u20$core..ops..drop..Drop$GT$4drop17h0123456789abcdefE",
+            "_ZN4core3mem4drop17h0123456789abcdefE",
         ] {
             assert!(is_wrapper(wrapper.as_bytes()), "{wrapper}");
         }
@@ -153,6 +163,7 @@ mod tests {
             "_Znwm",
             "_ZZN5Cache3getEvENKUlvE_clEv",
             "_ZN8recorded12make_a_mutex17h0123456789abcdefE",
+            "_ZN4core3ptr41drop_in_place$LT$serving..Table$LT$u64$GT$$GT$17h0123456789abcdefE",
             "_ZN67_$LT$serving..Table$u20$as$u20$core..convert..From$LT$Mutex$GT$$GT$4from17h0123456789abcdefE",
             "",
         ] {

@@ -321,12 +321,6 @@ impl Modules {
     }
 }
 
-/// Whether it is Rust's code that drops the guard of a lock: what releases the lock is its caller. Without optimisation it is not inlined.
-fn drops_guard(symbol: &str) -> bool {
-    let has = |word| symbol.contains(word);
-    has("Guard") && (has("drop_in_place") || has("Drop")) || has("4core3mem4drop")
-}
-
 impl Sections {
     /// Drops tables that are not to be used, and says why.
     fn check(&mut self, effort: &Effort) -> Option<&'static str> {
@@ -379,7 +373,7 @@ impl ModuleFile {
             since_2_41 |= name == SINCE_2_41;
             match Function::of(name) {
                 Some(function) => functions.push((range, function)),
-                None if is_wrapper(name.as_bytes()) || drops_guard(name) => wrappers.push(range),
+                None if is_wrapper(name.as_bytes()) => wrappers.push(range),
                 None => {}
             }
         }

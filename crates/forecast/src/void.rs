@@ -399,7 +399,7 @@ pub(crate) mod tests {
         let mut pool = table_of([0.7e9, 0.4e9]);
         pool.header.threads = 16;
         assert!(of_table(&pool.header).is_some());
-        let mut kept = pool.header.clone();
+        let mut kept = pool.header;
         kept.queued_ns = None;
         assert_eq!(of_table(&kept), None, "nothing tells");
     }

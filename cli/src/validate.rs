@@ -10,8 +10,8 @@ use crate::progress::{self, BARS};
 use anyhow::Context as _;
 use compare::statistics::Better;
 use forecast::validate::{
-    ENOUGH, From, Held, KEPT, MEASURED, MadePrograms, Program, Setting, Summary, Throughput, Validated, page,
-    read_cases, read_list, simulated_programs, validate, write_cases,
+    ENOUGH, From, Held, KEPT, MEASURED, MadePrograms, Program, Setting, Summary, Throughput, Validated,
+    of_random_programs, page, read_cases, read_list, simulated_programs, validate, write_cases,
 };
 use launch::program::Program as LaunchedProgram;
 use regex_lite::Regex;
@@ -124,9 +124,11 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let output = output::file_at(args.output.as_deref())?;
     let cases = output::file_at(args.cases.as_deref())?;
+    let mut besides = String::new();
     let (held, failed_ones, preface) = if let Some(file) = &args.rescore {
         let kept = std::fs::read_to_string(file).is_ok_and(|text| text == MEASURED);
         let preface = if kept {
+            besides = of_random_programs();
             KEPT.to_owned()
         } else {
             format!("Nothing was run: {} holds what was simulated and measured before.", file.display())
@@ -156,7 +158,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let froms = if args.simulated.is_some() { &From::MADE[..] } else { &From::MEASURED };
     let summary = Summary::of(&held, froms);
     if let Some(file) = output {
-        write_page(file, &page(&summary, &own_command_line(), &preface))?;
+        write_page(file, &page(&summary, &own_command_line(), &preface, &besides))?;
     }
     show(args.json, &held, &failed_ones, &summary, &preface)?;
     let otherwise = if held.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS };

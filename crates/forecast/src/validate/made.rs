@@ -157,6 +157,7 @@ fn measured(did: &Simulated) -> Vec<MeasuredPoint> {
 mod tests {
     use super::*;
     use crate::simulated_program::Hot;
+    use crate::validate::page::SIMULATED;
     use crate::validate::{Summary, scored, scores, write_cases};
 
     #[test]
@@ -181,6 +182,14 @@ mod tests {
         let (cases, scores) = made();
         assert!(cases.lines().count() > 20, "{cases}");
         assert_eq!((cases, scores), made());
+    }
+
+    #[test]
+    #[ignore = "takes minutes: tests/all runs it in release"]
+    fn the_page_shows_the_scores_of_random_programs() {
+        let held = simulated_programs(12, 1, &Unwatched).held;
+        let scores = Summary::of(&held, &From::MADE).terminal();
+        assert!(SIMULATED.contains(&scores), "{scores}");
     }
 
     #[test]

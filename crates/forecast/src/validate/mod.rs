@@ -10,7 +10,7 @@ mod scores;
 
 pub use list::{Program, Throughput, read_list};
 pub use made::{MadePrograms, simulated_programs};
-pub use page::{Judged, KEPT, Summary, page};
+pub use page::{Judged, KEPT, Summary, of_random_programs, page};
 pub use scores::{ENOUGH, From, Held, MEASURED, Scored, Scores, read_cases, scored, scores, write_cases};
 
 use crate::folder::profile_command;

@@ -208,16 +208,27 @@ pub const KEPT: &str = "Nothing was run for it: the table holds what `contend va
     measured on a virtual machine of two cores (AMD EPYC), from profiles of one thread; under other locks, one thread is taken to do as much as under the \
     program's own.";
 
-/// The page: the scores, then every program's forecasts beside what was measured. `made_by` is the command that makes it, and `preface` says how
-/// the programs were measured.
+/// The section of the page of [`MEASURED`](super::MEASURED) that has the scores of random programs, which take longer than the page itself.
 #[must_use]
-pub fn page(summary: &Summary, made_by: &str, preface: &str) -> String {
+pub fn of_random_programs() -> String {
+    format!(
+        "## Random programs, simulated\n\n`contend validate --simulated 12 --seed 1` prints, on every machine:\n\n```\n{SIMULATED}```\n\n"
+    )
+}
+
+/// What that command prints. A test of `tests/all` holds it to that.
+pub(super) const SIMULATED: &str = include_str!("../../data/simulated-programs.txt");
+
+/// The page: the scores, the section `besides`, then every program's forecasts beside what was measured. `made_by` is the command that makes
+/// it, and `preface` says how the programs were measured.
+#[must_use]
+pub fn page(summary: &Summary, made_by: &str, preface: &str, besides: &str) -> String {
     let mut page = format!(
         "# Forecasts against measurements\n\nMade by `{made_by}`. {preface}\n\n{}. The constants of the error's form (its parts of level and tilt, what counts \
          of a simulated range, where an error is cut off, how alike two locks are that err alike) are not left out: they are the same for all, and were set with the measured programs in \
          view, so that scores of other programs may be worse. A verdict is decided if its probability is at least 70 %. The Brier score is the mean square of the probability of a \
          collapse less what happened; always saying 50 % scores 0.25. The error is forecast over measured throughput, less one, without sign; beside its median over all numbers of threads stands that over two. A verdict that the measurements before it show already is not counted; its points beyond them are. Collapses \
-         near: of those that were forecast and came, the share that came within a factor of 1.5 of the forecast number of threads.\n\n{}\n{}\n",
+         near: of those that were forecast and came, the share that came within a factor of 1.5 of the forecast number of threads.\n\n{}\n{}\n{besides}",
         summary.judged_by(),
         summary.scores(),
         summary.reliability()

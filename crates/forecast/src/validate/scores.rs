@@ -463,7 +463,7 @@ pub const MEASURED: &str = include_str!("../../data/measured-programs.csv");
 
 #[cfg(test)]
 mod tests {
-    use super::super::{KEPT, Summary, page};
+    use super::super::{KEPT, Summary, of_random_programs, page};
     use super::*;
     use std::path::Path;
 
@@ -515,7 +515,7 @@ mod tests {
     #[test]
     fn the_page_of_forecasts_is_that_of_the_measured_programs() {
         let summary = Summary::of(&measured(), &From::MEASURED);
-        let page = page(&summary, RESCORED, KEPT);
+        let page = page(&summary, RESCORED, KEPT, &of_random_programs());
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/predictions.md");
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&file, &page).unwrap();
@@ -530,8 +530,8 @@ mod tests {
         let shown = summary.terminal();
         assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
         let few = Summary::of(&all[..2], &From::MEASURED);
-        assert!(page(&few, "x", "").contains("learnt before from other programs"));
-        assert!(page(&summary, "x", "").contains("judged with itself left out"));
+        assert!(page(&few, "x", "", "").contains("learnt before from other programs"));
+        assert!(page(&summary, "x", "", "").contains("judged with itself left out"));
     }
 
     #[test]

@@ -37,7 +37,7 @@ void contend_set_spin_bound(unsigned int pauses);
 
 /* Locks, from the catalogue: */
 
-/* == start here == */
+/* == Start here == */
 
 /* adaptive: the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
    composed of futex, rw and osq; Linux mutex since 3.10. Fairness: of those that sleep one enters in each ms, ahead of newcomers. */
@@ -88,7 +88,7 @@ int contend_rw_rdlock_again(contend_rw_t *lock);
 int contend_rw_unlock(contend_rw_t *lock);
 int contend_rw_downgrade(contend_rw_t *lock);
 
-/* == spinning == */
+/* == Spin locks without a queue == */
 
 /* ttas_backoff: read, back off twice as long after each failure, swap when free.
    Anderson 1990. Fairness: none; late comers are favoured. */
@@ -121,7 +121,7 @@ int contend_lockref_timedlock(contend_lockref_t *lock, const struct timespec *at
 int contend_lockref_clocklock(contend_lockref_t *lock, int clock, const struct timespec *at);
 int contend_lockref_unlock(contend_lockref_t *lock);
 
-/* == queue == */
+/* == Spin locks whose waiters queue up == */
 
 /* mcs: a queue of nodes; every waiter watches its own.
    Mellor-Crummey and Scott 1991. Fairness: first in, first out. */
@@ -192,7 +192,7 @@ int contend_qspin_lock(contend_qspin_t *lock);
 int contend_qspin_trylock(contend_qspin_t *lock);
 int contend_qspin_unlock(contend_qspin_t *lock);
 
-/* == reader-writer == */
+/* == Reader-writer locks, as Linux has them == */
 
 /* rw_queued: a reader-writer spin lock whose waiters queue up at a ticket lock.
    Linux 3.16, 2017. Fairness: first in, first out; up to 32,768 waiters. */
@@ -228,7 +228,7 @@ int contend_rwsem_rdlock_again(contend_rwsem_t *lock);
 int contend_rwsem_unlock(contend_rwsem_t *lock);
 int contend_rwsem_downgrade(contend_rwsem_t *lock);
 
-/* == sleeping == */
+/* == Locks that sleep, as Linux has them == */
 
 /* kernel_mutex: spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
    Linux 3.16, 4.10. Fairness: none, but the first of those that sleep is bypassed only until it has been woken once. */
@@ -252,7 +252,7 @@ int contend_tp_futex_timedlock(contend_tp_futex_t *lock, const struct timespec *
 int contend_tp_futex_clocklock(contend_tp_futex_t *lock, int clock, const struct timespec *at);
 int contend_tp_futex_unlock(contend_tp_futex_t *lock);
 
-/* == history == */
+/* == History: what others have taken the place of == */
 
 /* tas: swap until the word was free; every attempt takes the line.
    Anderson 1990. Fairness: none. */
@@ -380,7 +380,7 @@ int contend_rwsem_fifo_rdlock_again(contend_rwsem_fifo_t *lock);
 int contend_rwsem_fifo_unlock(contend_rwsem_fifo_t *lock);
 int contend_rwsem_fifo_downgrade(contend_rwsem_fifo_t *lock);
 
-/* == glibc == */
+/* == The C library's algorithms, for comparison == */
 
 /* glibc_mutex: glibc's default mutex: sleeps at once while the lock is held.
    Drepper 2011; glibc 2.36. Fairness: none. */
@@ -470,7 +470,7 @@ int contend_glibc_rwlock_nonrecursive_rdlock_again(contend_glibc_rwlock_nonrecur
 int contend_glibc_rwlock_nonrecursive_unlock(contend_glibc_rwlock_nonrecursive_t *lock);
 int contend_glibc_rwlock_nonrecursive_downgrade(contend_glibc_rwlock_nonrecursive_t *lock);
 
-/* == elided == */
+/* == Elided: in transactions, where the processor has them == */
 
 /* elided_tas: sections are transactions, and tas where they abort; RetryThenSkip.
    Rajwar and Goodman 2001; glibc since 2.18. Fairness: none among transactions; that of the lock among those that acquire it. */

@@ -186,7 +186,7 @@ constexpr int ww_gives_way = EDEADLK;
 
 /* Locks, from the catalogue: */
 
-/* == start here == */
+/* == Start here == */
 
 /// the lock to start with: backs off while the lock is hot, spins in a queue, then sleeps.
 using adaptive = detail::timed_shared<contend_adaptive_t, contend_adaptive_wrlock, contend_adaptive_wrunlock, contend_adaptive_trywrlock, contend_adaptive_rdlock, contend_adaptive_rdunlock, contend_adaptive_tryrdlock, contend_adaptive_downgrade, contend_adaptive_clockwrlock, contend_adaptive_clockrdlock>;
@@ -197,7 +197,7 @@ using futex = detail::timed<contend_futex_t, contend_futex_lock, contend_futex_u
 /// a reader-writer lock that sleeps; fair to writers, lets a reader read again.
 using rw = detail::timed_shared<contend_rw_t, contend_rw_wrlock, contend_rw_wrunlock, contend_rw_trywrlock, contend_rw_rdlock, contend_rw_rdunlock, contend_rw_tryrdlock, contend_rw_downgrade, contend_rw_clockwrlock, contend_rw_clockrdlock>;
 
-/* == spinning == */
+/* == Spin locks without a queue == */
 
 /// read, back off twice as long after each failure, swap when free.
 using ttas_backoff = detail::timed<contend_ttas_backoff_t, contend_ttas_backoff_lock, contend_ttas_backoff_unlock, contend_ttas_backoff_trylock, contend_ttas_backoff_clocklock>;
@@ -208,7 +208,7 @@ using ticket_proportional = detail::tried<contend_ticket_proportional_t, contend
 /// a lock with a reference count that is changed without it while it is free.
 using lockref = detail::timed<contend_lockref_t, contend_lockref_lock, contend_lockref_unlock, contend_lockref_trylock, contend_lockref_clocklock>;
 
-/* == queue == */
+/* == Spin locks whose waiters queue up == */
 
 /// a queue of nodes; every waiter watches its own.
 using mcs = detail::tried<contend_mcs_t, contend_mcs_lock, contend_mcs_unlock, contend_mcs_trylock>;
@@ -231,7 +231,7 @@ using osq = detail::timed<contend_osq_t, contend_osq_lock, contend_osq_unlock, c
 /// 4 bytes: one pending waiter on the word, an MCS queue behind it.
 using qspin = detail::tried<contend_qspin_t, contend_qspin_lock, contend_qspin_unlock, contend_qspin_trylock>;
 
-/* == reader-writer == */
+/* == Reader-writer locks, as Linux has them == */
 
 /// a reader-writer spin lock whose waiters queue up at a ticket lock.
 using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, contend_rw_queued_wrunlock, contend_rw_queued_trywrlock, contend_rw_queued_rdlock, contend_rw_queued_rdunlock, contend_rw_queued_tryrdlock, contend_rw_queued_downgrade>;
@@ -239,7 +239,7 @@ using rw_queued = detail::shared<contend_rw_queued_t, contend_rw_queued_wrlock, 
 /// a reader-writer lock whose writers spin in a queue while the owner runs, then sleep; handed over to a writer after 4 ms.
 using rwsem = detail::timed_shared<contend_rwsem_t, contend_rwsem_wrlock, contend_rwsem_wrunlock, contend_rwsem_trywrlock, contend_rwsem_rdlock, contend_rwsem_rdunlock, contend_rwsem_tryrdlock, contend_rwsem_downgrade, contend_rwsem_clockwrlock, contend_rwsem_clockrdlock>;
 
-/* == sleeping == */
+/* == Locks that sleep, as Linux has them == */
 
 /// spins in a queue while the owner runs, then sleeps; handed over to a waiter that was woken and found it taken.
 using kernel_mutex = detail::timed<contend_kernel_mutex_t, contend_kernel_mutex_lock, contend_kernel_mutex_unlock, contend_kernel_mutex_trylock, contend_kernel_mutex_clocklock>;
@@ -247,7 +247,7 @@ using kernel_mutex = detail::timed<contend_kernel_mutex_t, contend_kernel_mutex_
 /// taken by the thread that finds it free; the first waiter spins while the owner runs, then sleeps, and is handed the lock after 5 ms.
 using tp_futex = detail::timed<contend_tp_futex_t, contend_tp_futex_lock, contend_tp_futex_unlock, contend_tp_futex_trylock, contend_tp_futex_clocklock>;
 
-/* == history == */
+/* == History: what others have taken the place of == */
 
 /// swap until the word was free; every attempt takes the line.
 using tas = detail::timed<contend_tas_t, contend_tas_lock, contend_tas_unlock, contend_tas_trylock, contend_tas_clocklock>;
@@ -279,7 +279,7 @@ using rwsem_no_spin = detail::timed_shared<contend_rwsem_no_spin_t, contend_rwse
 /// rwsem as it was before newcomers could steal it: handed over to sleepers in the order of arrival.
 using rwsem_fifo = detail::timed_shared<contend_rwsem_fifo_t, contend_rwsem_fifo_wrlock, contend_rwsem_fifo_wrunlock, contend_rwsem_fifo_trywrlock, contend_rwsem_fifo_rdlock, contend_rwsem_fifo_rdunlock, contend_rwsem_fifo_tryrdlock, contend_rwsem_fifo_downgrade, contend_rwsem_fifo_clockwrlock, contend_rwsem_fifo_clockrdlock>;
 
-/* == glibc == */
+/* == The C library's algorithms, for comparison == */
 
 /// glibc's default mutex: sleeps at once while the lock is held.
 using glibc_mutex = detail::timed<contend_glibc_mutex_t, contend_glibc_mutex_lock, contend_glibc_mutex_unlock, contend_glibc_mutex_trylock, contend_glibc_mutex_clocklock>;
@@ -299,7 +299,7 @@ using glibc_rwlock_writer = detail::timed_shared<contend_glibc_rwlock_writer_t, 
 /// glibc's reader-writer lock whose new readers let waiting writers go first.
 using glibc_rwlock_nonrecursive = detail::timed_shared<contend_glibc_rwlock_nonrecursive_t, contend_glibc_rwlock_nonrecursive_wrlock, contend_glibc_rwlock_nonrecursive_wrunlock, contend_glibc_rwlock_nonrecursive_trywrlock, contend_glibc_rwlock_nonrecursive_rdlock, contend_glibc_rwlock_nonrecursive_rdunlock, contend_glibc_rwlock_nonrecursive_tryrdlock, contend_glibc_rwlock_nonrecursive_downgrade, contend_glibc_rwlock_nonrecursive_clockwrlock, contend_glibc_rwlock_nonrecursive_clockrdlock>;
 
-/* == elided == */
+/* == Elided: in transactions, where the processor has them == */
 
 /// sections are transactions, and tas where they abort; RetryThenSkip.
 using elided_tas = detail::timed<contend_elided_tas_t, contend_elided_tas_lock, contend_elided_tas_unlock, contend_elided_tas_trylock, contend_elided_tas_clocklock>;

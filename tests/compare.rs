@@ -141,7 +141,6 @@ fn unknown_names_are_answered_with_the_nearest_and_exit_with_2() {
         (&["simulate", "mempop", "--machine", "opteron-8x5", "--cores", "1"], "`opteron-8x6`"),
         (&["bench", "cost", "--lock", "glibc-mutx"], "`glibc-mutex`"),
         (&["reproduce", "fig33"], "fig3"),
-        (&["bench", "pair", "--lock", "mc"], "`mcs`"),
         (&["bench", "throughput", "--lock", "tikcet"], "`ticket`"),
         (&["bench", "regimes", "--lock", "tikcet"], "`ticket`"),
         (&["bench", "aim7", "--mix", "fservr"], "`fserver`"),
@@ -362,8 +361,8 @@ fn interrupted_simulated_regimes_do_not_wait_for_runs_that_are_under_way() {
 }
 
 #[test]
-fn a_benchmark_of_profiles_says_once_and_first_that_there_is_no_place_for_them() {
-    let output = contend(&["bench", "pair"]).env("TMPDIR", "/no/such/place").output().expect("it starts");
+fn advice_says_once_and_first_that_there_is_no_place_for_profiles() {
+    let output = contend(&["advise", "--", "true"]).env("TMPDIR", "/no/such/place").output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("cannot make a folder in /no/such/place: set TMPDIR"), "{said}");
     assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");

@@ -362,7 +362,8 @@ fn interrupted_simulated_regimes_do_not_wait_for_runs_that_are_under_way() {
 
 #[test]
 fn advice_says_once_and_first_that_there_is_no_place_for_profiles() {
-    let output = contend(&["advise", "--", "true"]).env("TMPDIR", "/no/such/place").output().expect("it starts");
+    let output =
+        contend(&["advise", "--", "true"]).env("TMPDIR", "/no/such/place").output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("cannot make a folder in /no/such/place: set TMPDIR"), "{said}");
     assert!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");

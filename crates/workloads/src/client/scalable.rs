@@ -4,7 +4,7 @@
 
 use locks::{Counter, ReadMostly, Rw, SeqLock, Tas};
 use machine::Ordering::{Acquire, Relaxed, Release};
-use machine::{Integer, Machine, PlainCell, Plan, Word};
+use machine::{Integer, Machine, Placed, PlainCell, Plan, Word};
 
 use super::waiting::{cell, is, placed};
 
@@ -112,26 +112,37 @@ pub fn sums_grow<M: Machine>() -> Result<(), String> {
     is(2, counter.sum() as u32)
 }
 
-/// Two cells that are written together, in as many shards.
-type Cells<M, const SHARDS: usize> =
-    ReadMostly<(<M as Machine>::Cell<u32>, <M as Machine>::Cell<u32>), SHARDS, Rw<M>, M>;
+/// Two cells that are written together.
+type Cells<M> = (<M as Machine>::Cell<u32>, <M as Machine>::Cell<u32>);
 
-fn cells<M: Machine, const SHARDS: usize>() -> Cells<M, SHARDS> {
-    ReadMostly::new((PlainCell::ZERO, PlainCell::ZERO))
+/// What guards them, in as many shards. They are outside of it, so that they are read at the end without it: the caller of a client is no
+/// thread of it, and may not wait.
+type Guarded<'c, M, const SHARDS: usize> = ReadMostly<&'c Cells<M>, SHARDS, Rw<M>, M>;
+
+fn cells<M: Machine>() -> Placed<Cells<M>, M> {
+    placed((PlainCell::ZERO, PlainCell::ZERO))
+}
+
+fn guarded<M: Machine, const SHARDS: usize>(cells: &Cells<M>) -> Placed<Guarded<'_, M, SHARDS>, M> {
+    placed(ReadMostly::new(cells))
 }
 
 /// One more in both cells.
-fn write<M: Machine, const SHARDS: usize>(value: &Cells<M, SHARDS>) {
+fn write<M: Machine, const SHARDS: usize>(value: &Guarded<'_, M, SHARDS>) {
     value.write(|(first, second)| {
         first.set(first.get() + 1);
         second.set(second.get() + 1);
     });
 }
 
-fn read<M: Machine, const SHARDS: usize>(value: &Cells<M, SHARDS>) -> u32 {
-    let (first, second) = value.read(|(first, second)| (first.get(), second.get()));
-    assert_eq!(first, second, "half of a write");
-    first
+fn both<M: Machine>((first, second): &Cells<M>) -> u32 {
+    let found = first.get();
+    assert_eq!(found, second.get(), "half of a write");
+    found
+}
+
+fn read<M: Machine, const SHARDS: usize>(value: &Guarded<'_, M, SHARDS>) -> u32 {
+    value.read(|cells| both::<M>(cells))
 }
 
 /// One writes while two read on shards of their own.
@@ -139,7 +150,8 @@ fn read<M: Machine, const SHARDS: usize>(value: &Cells<M, SHARDS>) -> u32 {
 /// # Errors
 /// What is wrong.
 pub fn readers_beside_a_writer<M: Machine>() -> Result<(), String> {
-    let value = placed::<_, M>(cells::<M, 2>());
+    let cells = cells::<M>();
+    let value = guarded::<M, 2>(&cells);
     M::run(&Plan::threads(3), &|thread| {
         if thread == 0 {
             write(&value);
@@ -147,7 +159,7 @@ pub fn readers_beside_a_writer<M: Machine>() -> Result<(), String> {
             read(&value);
         }
     });
-    is(1, read(&value))
+    is(1, both::<M>(&cells))
 }
 
 /// Two write, each of whom has another shard.
@@ -155,9 +167,10 @@ pub fn readers_beside_a_writer<M: Machine>() -> Result<(), String> {
 /// # Errors
 /// What is wrong.
 pub fn writers_meet<M: Machine>() -> Result<(), String> {
-    let value = placed::<_, M>(cells::<M, 2>());
+    let cells = cells::<M>();
+    let value = guarded::<M, 2>(&cells);
     M::run(&Plan::threads(2), &|_| write(&value));
-    is(2, read(&value))
+    is(2, both::<M>(&cells))
 }
 
 /// Two are inside as readers at the same time, on two shards or on one.
@@ -165,12 +178,13 @@ pub fn writers_meet<M: Machine>() -> Result<(), String> {
 /// # Errors
 /// What is wrong.
 pub fn readers_meet<M: Machine, const SHARDS: usize>() -> Result<(), String> {
-    let (value, inside) = (placed::<_, M>(cells::<M, SHARDS>()), placed::<M::U32, M>(Word::ZERO));
+    let cells = cells::<M>();
+    let (value, inside) = (guarded::<M, SHARDS>(&cells), placed::<M::U32, M>(Word::ZERO));
     M::run(&Plan::threads(2), &|_| {
         value.read(|_| {
             inside.fetch_add(1, Relaxed);
             M::spin_until(&*inside, Relaxed, |inside| inside == 2);
         });
     });
-    is(0, read(&value))
+    is(0, both::<M>(&cells))
 }

@@ -42,7 +42,7 @@ def test_a_bar_has_the_steps_of_the_command_and_so_have_lines(
     monkeypatch.setenv("CONTEND", saying(tmp_path, "contend: 3 of 24 runs, about 0:01 min left", "contend: 24 of 24 runs, about 0:00 min left"))
     contend.check("mcs", progress=True)
     bar = capsys.readouterr().err
-    assert "3/24" in bar and "24/24" in bar and "run" in bar
+    assert "24/24" in bar and "run" in bar  # how often it is drawn is the matter of tqdm
     monkeypatch.setitem(sys.modules, "tqdm.auto", None)
     contend.check("mcs", progress=True)
     assert capsys.readouterr().err.splitlines() == ["3 of 24 runs", "24 of 24 runs"]

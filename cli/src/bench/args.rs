@@ -122,7 +122,7 @@ impl Cost {
 
 /// One lock under load: acquisitions a second, waits, fairness and CPU time, by threads.
 ///
-/// Every thread is pinned; with more threads than cores they share cores in turn, and those locks of ours that spin do so
+/// Every thread is pinned; with more threads than cores they share cores in turn, and our locks spin
 /// up to a bound, then yield and sleep. Acquisitions are counted in runs of their own, without a clock inside; waits
 /// are timed in others, every one of them.
 ///

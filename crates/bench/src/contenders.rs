@@ -99,17 +99,18 @@ impl Contender {
         }
     }
 
-    /// How its waiters wait with so many threads on so many cores: one of ours that spins becomes patient where threads
-    /// share cores, since it would not end otherwise; every other lock waits as made.
+    /// How its waiters wait with so many threads on so many cores: one of ours is patient where threads share cores, as programs have
+    /// it. One that spins would not end otherwise, and one that sleeps spins, too, while a thread that is about to enter has no core.
+    /// Every other lock waits as made.
     pub fn wait(&self, threads: usize, cores: usize) -> Wait {
-        if self.is_ours() && threads > cores && !self.blocks() { Wait::Patient } else { Wait::Pure }
+        if self.is_ours() && threads > cores { Wait::Patient } else { Wait::Pure }
     }
 
     /// In a few words, how it waits when it waits so.
     pub fn wait_in_words(&self, wait: Wait) -> &'static str {
         match wait {
+            _ if self.blocks() => "sleeps",
             Wait::Patient => "spins, yields, then sleeps",
-            Wait::Pure if self.blocks() => "sleeps",
             Wait::Pure => "spins",
         }
     }
@@ -264,11 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn only_locks_of_ours_that_spin_become_patient() {
+    fn only_locks_of_ours_become_patient() {
         let wait = |name: &str, threads| find(name).unwrap().wait(threads, 2);
         assert_eq!(wait("ticket", 2), Wait::Pure);
         assert_eq!(wait("ticket", 3), Wait::Patient);
-        assert_eq!(wait("futex", 64), Wait::Pure);
+        assert_eq!(wait("adaptive", 2), Wait::Pure);
+        assert_eq!(wait("adaptive", 64), Wait::Patient);
         assert_eq!(wait("posix-spin", 64), Wait::Pure);
     }
 }

@@ -50,8 +50,8 @@ pub(super) fn how(bench: &Bench, options: &Options, missing: &str) -> String {
     format!(
         "On {} cores, {} a run, at least {} for each thread of a shared core and {ROUNDS} rounds of section and think time, {} \
          of each after a warm-up in which waits are timed, in turn. A run that takes longer than {:?} is ended. A \
-         section also changes a counter beside the lock, which must add up. Locks of contend that spin yield and sleep \
-         after a bound where there are more threads than cores; others wait as they were made. In regimes with reads the \
+         section also changes a counter beside the lock, which must add up. Where there are more threads than \
+         cores, locks of contend wait as they do in programs: what spins yields and sleeps after a bound; others wait as they were made. In regimes with reads the \
          locks take part that readers share, and those others that were best in some regime without reads, acquired as \
          for a write; if locks were named, all of them.{missing}",
         bench.cores(),

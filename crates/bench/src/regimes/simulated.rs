@@ -83,7 +83,7 @@ impl Machines {
         format!(
             "Simulated on {}, {seeds}: the locks' own code, threads placed socket by socket, the lock on node 0. A run has \
              at least {} of simulated time for each thread of a shared core and {ROUNDS} rounds of section and think time. \
-             Locks that spin sleep after a bound where there are more threads than cores. In regimes with reads the locks \
+             Where there are more threads than cores, what spins sleeps after a bound. In regimes with reads the locks \
              take part that readers share, and those others that were best in some regime without reads, acquired as for a \
              write; if locks were named, all of them. Without a range in the seeds there are ties only of equals.",
             names.join(", "),

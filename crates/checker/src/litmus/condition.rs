@@ -184,7 +184,9 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
         return Err(tokens.unexpected("`=`"));
     }
     let atom = match tokens.peek() {
-        Some(token) if token.is("[") || tokens.peek_at(1).is_some_and(|next| next.is(":")) => {
+        Some(token)
+            if token.is("[") || token.is("*") || tokens.peek_at(1).is_some_and(|next| next.is(":")) =>
+        {
             Condition::Same(place, parse_place(tokens, builder)?)
         }
         Some(token) if builder.dialect == Dialect::C && initial::constant(&token.text).is_some() => {
@@ -202,8 +204,11 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
     Ok(if equal { atom } else { Condition::Not(Box::new(atom)) })
 }
 
-/// A register as `0:EAX`, or a location as `x`, `[x]`, `*x`, `t[1]` or `[t[1]]`.
+/// A register as `0:EAX` or `*0:EAX`, or a location as `x`, `[x]`, `*x`, `t[1]` or `[t[1]]`.
 fn parse_place(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Observable, ParseError> {
+    if tokens.peek_at(2).is_some_and(|next| next.is(":")) {
+        tokens.take("*");
+    }
     if !tokens.peek().is_some_and(|token| token.is("[") || token.is("*"))
         && tokens.peek_at(1).is_some_and(|next| next.is(":"))
     {

@@ -43,6 +43,11 @@ impl Walker {
         }
     }
 
+    /// The thread does something else than to read or write. A wait still rests on what its attempt has read.
+    fn watches_attempt_alone(&mut self, thread: usize) {
+        self.watched[thread] = self.attempted[thread];
+    }
+
     fn stepped(&mut self, thread: usize) {
         let pending = &mut self.pending[thread];
         pending.ways.clear();
@@ -239,7 +244,7 @@ impl Walker {
         }
         self.event(thread)?;
         self.memory.fence(thread, strength);
-        self.watched[thread] = 0;
+        self.watches_attempt_alone(thread);
         Ok(())
     }
 
@@ -267,7 +272,7 @@ impl Walker {
             self.cells.push(Cell::of(initial));
         }
         let id = self.event(thread)?;
-        self.watched[thread] = 0;
+        self.watches_attempt_alone(thread);
         let known = self.memory.threads[thread].view.happened;
         let race = self.cells[cell].access(id, &known, written);
         self.use_node(access.location, id)?;
@@ -287,7 +292,7 @@ impl Walker {
         }
         let value = self.may_step(thread, false)?;
         let id = self.event(thread)?;
-        self.watched[thread] = 0;
+        self.watches_attempt_alone(thread);
         self.answers.push((id, Answer::Choice(value.into())));
         self.stepped(thread);
         Ok(value.into())

@@ -59,6 +59,27 @@ fn a_weak_exchange_that_fails_reads_by_the_order_of_a_failure() {
     assert!(!judged("acquire"));
 }
 
+/// A pointer says where what is expected lies, be it a parameter, a local or in memory; behind `&` it is itself what is expected.
+#[test]
+fn what_is_expected_lies_where_a_pointer_points_to() {
+    let holds = |state: &str, exchange: &str, asked: &str| {
+        let text = format!(
+            "C A\n{{ {state} q=e; }}\nP0 (atomic_int* x, int* e, int* y, int** q) {{ int* p = e; int r0 = {exchange}; }}\nforall ({asked})"
+        );
+        let test = Test::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let judged = test.judge(Model::Sc);
+        assert_eq!(judged.satisfies(test.quantifier), Some(true), "{text}");
+    };
+    for expected in ["e", "p", "&*p", "*q", "q[0]", "&**q"] {
+        let exchange = format!("atomic_compare_exchange_strong(x, {expected}, 2)");
+        holds("x=1; e=1; y=0;", &exchange, "0:r0=1 /\\ x=2 /\\ e=1 /\\ 0:p=e /\\ q=e");
+        holds("x=1; e=5; y=0;", &exchange, "0:r0=0 /\\ x=1 /\\ e=1 /\\ 0:p=e /\\ q=e");
+    }
+    let exchange = "atomic_compare_exchange_strong(x, &p, y)";
+    holds("x=e; e=0; y=0;", exchange, "0:r0=1 /\\ x=y /\\ e=0");
+    holds("x=y; e=0; y=0;", exchange, "0:r0=0 /\\ x=y /\\ 0:p=y /\\ e=0");
+}
+
 #[test]
 fn a_weak_exchange_runs_on_this_processor() {
     let text = "C A\n{ x=0; }\nP0 (atomic_int* x) { int r0 = 0; int r1 = atomic_compare_exchange_weak(x, &r0, 1); }\n\

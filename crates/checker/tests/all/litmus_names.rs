@@ -47,6 +47,8 @@ fn a_condition_names_what_is_there() {
     refused(&c("", body, "filter (z=0)\nexists (x=1)"), (6, 9), "no location `z`");
     let x86 = |asked: &str| format!("X86 A\n{{ y=0; }}\n P0 ;\n MOV [x],$1 ;\n{asked}");
     holds(&x86("forall (0:EDI=0 /\\ x=1 /\\ y=0)"));
+    holds(&x86("forall (0:EDI=*y /\\ *x=1 /\\ x=*x /\\ x!=*y /\\ 0:EDI=*0:ESI /\\ y=*0:EDI)"));
+    refused(&x86("exists (x=*z)"), (5, 12), "no location `z`");
     refused(&x86("exists ([z]=0)"), (5, 10), "no location `z`");
     refused(&x86("locations [z;]\nexists (x=1)"), (5, 12), "no location `z`");
 }
@@ -86,6 +88,38 @@ fn pointers_count_elements_however_they_are_counted_on() {
         holds(&c("int t[3]={1,2,3};", &body, &format!("forall (0:r0={value})")));
     }
     holds(&c("int t[3]={1,2,3};", "t[1]++; t[1] += 4; int i = 0; i++;", "forall (t[1]=7 /\\ 0:i=1)"));
+}
+
+/// A function of C is given an address, which may lie behind a pointer; `READ_ONCE` and its like are given what lies there.
+#[test]
+fn an_address_is_what_a_function_is_given_whatever_it_lies_behind() {
+    let test = |body: &str, asked: &str| {
+        holds(&format!(
+            "C A\n{{ x=5; y=6; p=x; int* t[2]={{x, y}}; }}\nP0 (atomic_int* x, atomic_int** p, atomic_int** t) {{ {body} }}\nforall ({asked})"
+        ));
+    };
+    for pointer in ["x", "*p", "t[0]", "*t", "(*p)"] {
+        let load = format!("int r0 = atomic_load_explicit({pointer}, memory_order_relaxed);");
+        test(&load, "0:r0=5 /\\ p=x");
+        test(&format!("atomic_store({pointer}, 7);"), "x=7 /\\ p=x /\\ t[0]=x");
+        test(&format!("int r0 = atomic_fetch_add({pointer}, 2);"), "x=7 /\\ 0:r0=5 /\\ p=x");
+        let exchange = format!("int r0 = 5; int r1 = atomic_compare_exchange_strong({pointer}, &r0, 8);");
+        test(&exchange, "x=8 /\\ 0:r1=1 /\\ p=x");
+    }
+    test("int r0 = smp_load_acquire(t[1]);", "0:r0=6");
+    test("int* r0 = READ_ONCE(*p); int r1 = READ_ONCE(**p);", "0:r0=x /\\ 0:r1=5");
+    test("int* r0 = READ_ONCE(t[1]); rcu_assign_pointer(*p, r0);", "0:r0=y /\\ p=y /\\ x=5");
+}
+
+#[test]
+fn a_lock_on_a_line_of_its_own_belongs_to_the_next_instruction() {
+    let text = |last: &str| {
+        format!(
+            "X86_64 A\n{{ int64_t x=0; }}\n P0 | P1 ;\n lock | lock ;\n incq (x) | {last} ;\nforall (x=2)"
+        )
+    };
+    holds(&text("incq (x)"));
+    refused(&text(""), (4, 9), "no instruction comes after `lock`");
 }
 
 #[test]

@@ -18,6 +18,7 @@ fn of_lock(lock: &str, kind: ClientKind, shape: Shape, exploration: &Exploration
 const FEW: [&str; 4] = ["ticket4", "mcs", "clh-timed", "futex"];
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimisation: tests/all runs it in release")]
 fn every_small_client_of_some_locks_has_the_same_verdict_in_all_ways() {
     have_the_same_verdict_in_all_ways(|lock| FEW.contains(&lock));
 }

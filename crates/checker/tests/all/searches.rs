@@ -215,6 +215,51 @@ fn no_thread_gives_up_that_is_not_called_off() {
     }
 }
 
+/// What an attempt does when it has read.
+type BehindRead<'a> = &'a (dyn Fn(&Shared) + Sync);
+
+/// Two threads have tried, and look whether they are called off. What each will wait for was written since it read it, or not, and only
+/// where it was not does it wait: that tells two states apart, whatever the attempt did behind its read.
+#[test]
+fn a_wait_by_attempts_rests_on_what_they_read_whatever_they_did_then() {
+    let nothing = |_: &Shared| ();
+    let gets = |shared: &Shared| {
+        shared.read.get();
+    };
+    let fences = |_: &Shared| Checked::fence(SeqCst);
+    let chooses = |_: &Shared| {
+        let _ = Checked::is_at_limit(0, 1);
+    };
+    let all: [(&str, BehindRead<'_>); 4] =
+        [("nothing", &nothing), ("a plain read", &gets), ("a fence", &fences), ("a choice", &chooses)];
+    let finds_the_wait = |model, search, (name, behind_read): (&str, BehindRead<'_>)| {
+        let report = explore(&Exploration { search, ..Exploration::of(model) }, &|| {
+            let shared = Shared { x: Word::ZERO, y: Word::ZERO, read: PlainCell::ZERO };
+            let shared = Placed::<_, Checked>::new(shared, Home::FirstTouch);
+            Checked::run(&Plan::threads(3), &|thread| {
+                if thread == 2 {
+                    shared.x.store(0, Relaxed);
+                    return;
+                }
+                let timeout = Timeout { cancel: Some(&shared.y), ..Timeout::NONE };
+                let _ = Checked::spin_rmw_or(&shared.x, timeout, |x| {
+                    let is_one = x.load(Relaxed) == 1;
+                    behind_read(&shared);
+                    is_one
+                });
+            });
+            Ok(())
+        });
+        let found = report.counterexample.map(|found| found.violation.name());
+        assert_eq!(found, Some("endless wait"), "{search:?} under {model} with {name} behind the read");
+    };
+    for model in [Model::Sc, Model::Tso, Model::Pso] {
+        for search in WAYS {
+            all.iter().for_each(|&one| finds_the_wait(model, search, one));
+        }
+    }
+}
+
 /// What a wait rests on is read by the wait, whatever was polled before it.
 #[test]
 fn a_wait_behind_a_poll_is_one_of_its_own() {

@@ -112,6 +112,7 @@ fn the_kernels_lock_is_not_taken_in_a_transaction() {
 
 /// Of the locks within each other some are elided, and others held in earnest and slept for.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimisation: tests/all runs it in release")]
 fn elided_locks_that_sleep_may_be_held_within_each_other() {
     let shape = Shape { threads: 2, acquisitions: 2 };
     for lock in ["elided:glibc-mutex", "elided:futex"] {
@@ -253,6 +254,7 @@ fn where_transactions_are_not_followed_nothing_is_verified() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimisation: tests/all runs it in release")]
 fn every_small_client_of_every_elided_lock_is_verified() {
     for lock in ELIDED {
         for kind in ClientKind::ALL.into_iter().filter(|kind| kind.suits(lock)) {

@@ -25,6 +25,7 @@ const CLIENTS: [(&str, &str, Client); 8] = [
 ];
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimisation: tests/all runs it in release")]
 fn nobody_waits_for_ever_and_nobody_goes_on_too_early() {
     for model in Model::ALL {
         for (_, name, client) in CLIENTS {
@@ -53,6 +54,7 @@ fn found(mutation: Mutation) -> Option<Violation> {
 
 /// But for one: what a thread did before it panicked inside `call_once`. In the checker a panic ends everything.
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimisation: tests/all runs it in release")]
 fn every_ordering_is_needed() {
     let all = accesses();
     let after_panic = |access: &&Accessed| {
@@ -68,6 +70,7 @@ fn every_ordering_is_needed() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimisation: tests/all runs it in release")]
 fn whoever_is_not_woken_is_found() {
     let all = accesses();
     let wakes = all.iter().filter(|access| access.operation == Operation::Wake);

@@ -81,6 +81,7 @@ fn is_right(name: &str, model: Model, most_states: Option<usize>, client: Client
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimisation: tests/all runs it in release")]
 fn two_come_to_their_ends_under_every_model() {
     for model in Model::ALL {
         for (name, client) in CLIENTS {
@@ -93,6 +94,7 @@ fn two_come_to_their_ends_under_every_model() {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimisation: tests/all runs it in release")]
 fn three_come_to_their_ends_as_far_as_they_are_followed() {
     for (name, client) in OF_THREE {
         is_right(name, Model::Sc, Some(MOST_STATES), client);
@@ -106,6 +108,7 @@ fn accesses(clients: &[(&str, Client)], model: Model) -> Vec<Accessed> {
 }
 
 #[test]
+#[cfg_attr(debug_assertions, ignore = "slow without optimisation: tests/all runs it in release")]
 fn every_ordering_is_needed() {
     let of = |mutation, client| mutated(Model::Ra, mutation, None, client).counterexample;
     let found = |mutation| CLIENTS.iter().any(|&(_, client)| of(mutation, client).is_some());

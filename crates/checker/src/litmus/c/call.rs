@@ -43,35 +43,35 @@ impl<'t> Thread<'_, 't> {
             }
             "atomic_signal_fence" => ordering(tokens).map(|_| None),
             "barrier" => Ok(None),
-            "atomic_load" => self.read_call(tokens, function.at, |tokens| argument(tokens, explicit)),
+            "atomic_load" => self.read_call(tokens, function, |tokens| argument(tokens, explicit)),
             "READ_ONCE" | "rcu_dereference" | "atomic_read" => {
-                self.read_call(tokens, function.at, |_| Ok(Ordering::Relaxed))
+                self.read_call(tokens, function, |_| Ok(Ordering::Relaxed))
             }
             "smp_load_acquire" | "atomic_read_acquire" => {
-                self.read_call(tokens, function.at, |_| Ok(Ordering::Acquire))
+                self.read_call(tokens, function, |_| Ok(Ordering::Acquire))
             }
-            "atomic_store" => self.write_call(tokens, function.at, |tokens| argument(tokens, explicit)),
+            "atomic_store" => self.write_call(tokens, function, |tokens| argument(tokens, explicit)),
             "WRITE_ONCE" | "atomic_init" | "atomic_set" => {
-                self.write_call(tokens, function.at, |_| Ok(Ordering::Relaxed))
+                self.write_call(tokens, function, |_| Ok(Ordering::Relaxed))
             }
             "smp_store_release" | "rcu_assign_pointer" | "atomic_set_release" => {
-                self.write_call(tokens, function.at, |_| Ok(Ordering::Release))
+                self.write_call(tokens, function, |_| Ok(Ordering::Release))
             }
             "smp_store_mb" => {
-                self.write_call(tokens, function.at, |_| Ok(Ordering::Relaxed))?;
+                self.write_call(tokens, function, |_| Ok(Ordering::Relaxed))?;
                 self.push(Step::Fence(Ordering::SeqCst), function.at).map(|()| None)
             }
             "atomic_inc" | "atomic_dec" => {
-                let address = self.address(tokens)?;
+                let address = self.address(function, tokens)?;
                 let by = Expression::Constant(if stem == "atomic_inc" { 1 } else { -1 });
                 let order = (Ordering::Relaxed, false);
                 self.modify(address, Update::With(Operator::Add), by, order, function.at).map(|_| None)
             }
             "atomic_compare_exchange_strong" => {
-                self.compare_exchange(tokens, explicit, false, function.at).map(Some)
+                self.compare_exchange(function, tokens, explicit, false).map(Some)
             }
             "atomic_compare_exchange_weak" => {
-                self.compare_exchange(tokens, explicit, true, function.at).map(Some)
+                self.compare_exchange(function, tokens, explicit, true).map(Some)
             }
             _ => self.read_modify_write(function, stem, explicit, tokens).map(Some),
         }
@@ -80,13 +80,14 @@ impl<'t> Thread<'_, 't> {
     fn read_call(
         &mut self,
         tokens: &mut Tokens<'t>,
-        at: At,
+        function: &Token,
         ordering: impl FnOnce(&mut Tokens<'t>) -> Result<Ordering, ParseError>,
     ) -> Result<Option<Expression>, ParseError> {
-        let address = self.address(tokens)?;
+        let at = function.at;
+        let address = self.address(function, tokens)?;
         let ordering = ordering(tokens)?;
         if matches!(ordering, Ordering::Release | Ordering::AcqRel) {
-            return Err(ParseError::new(at, "a load does not release"));
+            return Err(ParseError::unsupported(at, "a load does not release"));
         }
         self.load(address, Some(ordering), at).map(Some)
     }
@@ -94,15 +95,16 @@ impl<'t> Thread<'_, 't> {
     fn write_call(
         &mut self,
         tokens: &mut Tokens<'t>,
-        at: At,
+        function: &Token,
         ordering: impl FnOnce(&mut Tokens<'t>) -> Result<Ordering, ParseError>,
     ) -> Result<Option<Expression>, ParseError> {
-        let address = self.address(tokens)?;
+        let at = function.at;
+        let address = self.address(function, tokens)?;
         tokens.expect(",")?;
         let value = self.expression(tokens)?.value;
         let ordering = ordering(tokens)?;
         if matches!(ordering, Ordering::Acquire | Ordering::AcqRel) {
-            return Err(ParseError::new(at, "a store does not acquire"));
+            return Err(ParseError::unsupported(at, "a store does not acquire"));
         }
         self.store(address, value, Some(ordering), at).map(|()| None)
     }
@@ -133,7 +135,7 @@ impl<'t> Thread<'_, 't> {
                 return Err(ParseError::unsupported(function.at, message));
             }
         };
-        let address = self.address(tokens)?;
+        let address = self.address(function, tokens)?;
         tokens.expect(",")?;
         let value = self.expression(tokens)?.value;
         let order = match kernel {
@@ -170,21 +172,25 @@ impl<'t> Thread<'_, 't> {
         Ok(Expression::Register(found))
     }
 
-    /// The expected value lies in a local or a location, which gets what was found when the exchange fails. A weak one may fail
-    /// whatever it finds: then it is a load with the order of a failure.
+    /// The expected value lies in a local or where a pointer points to, which gets what was found when the exchange fails. A weak
+    /// one may fail whatever it finds: then it is a load with the order of a failure.
     fn compare_exchange(
         &mut self,
+        function: &Token,
         tokens: &mut Tokens<'t>,
         explicit: bool,
         is_weak: bool,
-        at: At,
     ) -> Result<Expression, ParseError> {
-        let address = self.address(tokens)?;
+        let at = function.at;
+        let address = self.address(function, tokens)?;
         tokens.expect(",")?;
-        tokens.take("&");
+        let takes_address = tokens.take("&");
+        // What is expected is read and written as any other variable.
+        let plain = |pointer: Typed| Operand::Memory(Typed { is_atomic: false, ..pointer });
         let holder = match self.operand(tokens)? {
-            // What is expected is read and written as any other variable.
-            Operand::Value(pointer) => Operand::Memory(Typed { is_atomic: false, ..pointer }),
+            Operand::Value(pointer) => plain(pointer),
+            Operand::Local(_, pointer) if pointer.is_pointer && !takes_address => plain(pointer),
+            place @ Operand::Memory(_) if !takes_address => plain(self.read(place, at)?),
             holder => holder,
         };
         let expected = self.read(holder.clone(), at)?.value;
@@ -193,7 +199,7 @@ impl<'t> Thread<'_, 't> {
         let ordering = argument(tokens, explicit)?;
         let failure = argument(tokens, explicit)?;
         if matches!(failure, Ordering::Release | Ordering::AcqRel) {
-            return Err(ParseError::new(at, "an exchange that fails does not release"));
+            return Err(ParseError::unsupported(at, "an exchange that fails does not release"));
         }
         let found = self.builder.fresh_register(self.thread);
         let wrote = self.builder.fresh_register(self.thread);
@@ -230,8 +236,12 @@ impl<'t> Thread<'_, 't> {
         Ok(failed)
     }
 
-    /// An argument that is an address: `x`, `&x`, `(x)`, `x + 1`, and in the kernel's macros `*x` and `x[1]`.
-    fn address(&mut self, tokens: &mut Tokens<'t>) -> Result<Expression, ParseError> {
+    /// The address that the first argument gives: as a value, `x`, `&x`, `x + 1` or, where a pointer lies, `*p` and `p[1]`; or that
+    /// of what some of the kernel's macros are given itself, `*x` and `x[1]`.
+    fn address(&mut self, function: &Token, tokens: &mut Tokens<'t>) -> Result<Expression, ParseError> {
+        if !takes_what_lies_there(&function.text) {
+            return Ok(self.expression(tokens)?.value);
+        }
         let at = tokens.at();
         if tokens.take("*") {
             return Ok(self.unary(tokens)?.value);
@@ -245,6 +255,11 @@ impl<'t> Thread<'_, 't> {
         }
         Ok(self.expression(tokens)?.value)
     }
+}
+
+/// Whether a function is given what it accesses, and not its address: `READ_ONCE(*x)`, but `smp_load_acquire(x)`.
+fn takes_what_lies_there(name: &str) -> bool {
+    matches!(name, "READ_ONCE" | "WRITE_ONCE" | "rcu_dereference" | "rcu_assign_pointer" | "smp_store_mb")
 }
 
 /// The kernel's fences.

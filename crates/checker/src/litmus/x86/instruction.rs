@@ -63,10 +63,15 @@ impl<'c, 'a> Instruction<'c, 'a> {
     /// Reads one and adds its steps to the thread.
     pub(super) fn read(mut cell: Tokens<'a>, column: &'c mut Column<'a>) -> Result<(), ParseError> {
         let mut mnemonic = cell.name("an instruction")?;
-        let locked = mnemonic.text.eq_ignore_ascii_case("lock");
-        if locked {
+        let is_prefix = mnemonic.text.eq_ignore_ascii_case("lock");
+        if is_prefix && cell.is_empty() {
+            column.lock = Some(mnemonic.at); // herd has it on a line of its own, too
+            return Ok(());
+        }
+        if is_prefix {
             mnemonic = cell.name("an instruction after `lock`")?;
         }
+        let locked = is_prefix | column.lock.take().is_some();
         let name = mnemonic.text.to_ascii_lowercase();
         if name == "jmp" || name.starts_with('j') && condition_of(&name).is_some() {
             return jump(&name, cell, column, mnemonic);
@@ -85,6 +90,10 @@ impl<'c, 'a> Instruction<'c, 'a> {
         // Of these only the first operand can lie in memory: some files write it where a source would be.
         let first_in_memory = matches!(operation.as_str(), "xadd" | "cmpxchg");
         if first_in_memory && all.last().is_some_and(|(operand, _)| operand.is_memory()) {
+            all.reverse();
+        }
+        // And of these only the second, as herd has it: `cmovc %eax,(x)`.
+        if operation.starts_with("cmov") && all.first().is_some_and(|(operand, _)| operand.is_memory()) {
             all.reverse();
         }
         let (operands, width) = (all, Width::Word);

@@ -7,6 +7,8 @@ mod flags;
 mod instruction;
 mod operand;
 
+use std::collections::HashMap;
+
 use super::builder::{Builder, ends_threads};
 use super::program::{Expression, Step};
 use super::token::{At, ParseError, Token, Tokens};
@@ -37,7 +39,8 @@ pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<
             let mut fresh = || builder.fresh_register(thread);
             Flags { zero: fresh(), sign: fresh(), less: fresh(), below: fresh() }
         });
-        let mut column = Column { builder, thread, flags, labels: Vec::new(), jumps: Vec::new() };
+        let mut column =
+            Column { builder, thread, flags, labels: HashMap::new(), jumps: Vec::new(), lock: None };
         for cell in cells {
             column.cell(cell)?;
         }
@@ -74,9 +77,12 @@ struct Column<'a> {
     thread: usize,
     /// None when no instruction looks at them.
     flags: Option<Flags>,
-    labels: Vec<(&'a str, usize)>,
+    /// The step that each stands before. There may be any number of them before one step.
+    labels: HashMap<&'a str, usize>,
     /// Jumps, with the label that they go to; none for the end of the thread.
     jumps: Vec<(usize, Option<&'a Token>)>,
+    /// The prefix `lock` on a line of its own, for the next instruction.
+    lock: Option<At>,
 }
 
 impl<'a> Column<'a> {
@@ -84,11 +90,11 @@ impl<'a> Column<'a> {
         while cell.peek_at(1).is_some_and(|next| next.is(":")) {
             let label = cell.next().expect("peeked");
             cell.next();
-            if self.labels.iter().any(|(name, _)| *name == label.text) {
+            let step = self.builder.next_step(self.thread);
+            if self.labels.insert(label.text.as_str(), step).is_some() {
                 let message = format!("the label `{}` is there twice in thread {}", label.text, self.thread);
                 return Err(ParseError::new(label.at, message));
             }
-            self.labels.push((&label.text, self.builder.next_step(self.thread)));
         }
         if cell.is_empty() { Ok(()) } else { Instruction::read(cell, self) }
     }
@@ -109,13 +115,16 @@ impl<'a> Column<'a> {
         self.builder.set_target(self.thread, jump, self.builder.next_step(self.thread));
     }
 
-    /// Lets every jump to a label go there.
+    /// Lets every jump to a label go there, at the end of the thread.
     fn resolve(&mut self) -> Result<(), ParseError> {
+        if let Some(at) = self.lock {
+            return Err(ParseError::new(at, "no instruction comes after `lock`"));
+        }
         for (jump, label) in std::mem::take(&mut self.jumps) {
             let target = match label {
                 None => self.builder.next_step(self.thread),
-                Some(label) => match self.labels.iter().find(|(name, _)| *name == label.text) {
-                    Some((_, step)) => *step,
+                Some(label) => match self.labels.get(label.text.as_str()) {
+                    Some(&step) => step,
                     None => {
                         let message = format!("thread {} has no label `{}`", self.thread, label.text);
                         return Err(ParseError::new(label.at, message));

@@ -69,12 +69,14 @@ impl Operands {
     /// Whether the destination comes last: as the file's dialect has it, unless every sign of the other one is there and none of its
     /// own. A constant is no destination.
     pub(super) fn are_source_first(&self, dialect: Dialect) -> bool {
-        let begins_with_constant = self.all.len() > 1 && matches!(self.all[0].0, Operand::Constant(_));
-        begins_with_constant
-            || match dialect {
+        match &self.all[..] {
+            [(Operand::Constant(_), _), _, ..] => true,
+            [_, .., (Operand::Constant(_), _)] => false,
+            _ => match dialect {
                 Dialect::X86_64 => self.has_percents || !self.has_brackets,
                 Dialect::X86 | Dialect::C => self.has_percents && !self.has_brackets,
-            }
+            },
+        }
     }
 
     fn operand(&mut self, cell: &mut Tokens<'_>, column: &mut Column<'_>) -> Result<Operand, ParseError> {

@@ -263,15 +263,8 @@ impl Memory {
     fn load_clean(&mut self, asked: AtHome) -> Time {
         let AtHome { line, core, die, home, at, .. } = asked;
         let done = self.interconnect.reach_die(home, die, at + self.hardware.memory);
-        let protocol = self.hardware.protocol;
         let entry = self.lines.get(line);
-        entry.state = next_state(protocol, Request::Load, entry.state);
-        entry.add(core);
-        entry.dies |= 1 << die;
-        if entry.state == State::Exclusive {
-            entry.writer = core;
-            entry.owner_die = die as u16;
-        }
+        entry.share(self.hardware.protocol, core, die);
         entry.counts.misses[Distance::Memory as usize] += 1;
         done
     }

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use machine::LINE_BYTES;
+use topology::machine_file::Protocol;
 
-use crate::directory::{Request, State};
+use crate::directory::{Request, State, next_state};
 use crate::hardware::{Dies, MAX_CORES};
 use crate::report::LineCounts;
 use crate::{NOBODY, Time};
@@ -103,6 +104,17 @@ impl Line {
     pub(crate) fn is_in_one_core(&self) -> bool {
         let mut words = self.sharers.iter().filter(|word| **word != 0);
         words.next().is_some_and(|word| word.is_power_of_two()) && words.next().is_none()
+    }
+
+    /// A core gets the line to read, and alone where the protocol gives it to the first reader so.
+    pub(crate) fn share(&mut self, protocol: Protocol, core: u32, die: usize) {
+        self.state = next_state(protocol, Request::Load, self.state);
+        self.add(core);
+        self.dies |= 1 << die;
+        if self.state == State::Exclusive {
+            self.writer = core;
+            self.owner_die = die as u16;
+        }
     }
 
     pub(crate) fn has_home(&self) -> bool {

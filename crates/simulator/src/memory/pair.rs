@@ -8,7 +8,7 @@
 use super::Memory;
 use crate::NOBODY;
 use crate::clock::Clock;
-use crate::directory::{Request, State, next_state};
+use crate::directory::State;
 
 impl Memory {
     /// Gives a core the other line of the pair to read, unless a request for that is under way or it has no place in memory yet.
@@ -25,14 +25,9 @@ impl Memory {
         if entry.banks.is_empty() {
             self.first_use(other, die);
         }
-        let protocol = self.hardware.protocol;
         let entry = self.lines.get(other);
-        entry.state = next_state(protocol, Request::Load, entry.state);
-        entry.add(core);
-        entry.dies |= 1 << die;
+        entry.share(self.hardware.protocol, core, die);
         if entry.state == State::Exclusive {
-            entry.writer = core;
-            entry.owner_die = die as u16;
             return;
         }
         let writer = std::mem::replace(&mut entry.writer, NOBODY);

@@ -67,6 +67,8 @@ int main(void) {
     MUST(pthread_mutex_unlock(&mutex));
     MUST(pthread_rwlock_unlock(&rwlock));
     disperse(team);
+    MUST(pthread_cond_signal(&cond)); // which the C library has used, and no thread waits on
+    MUST(pthread_cond_destroy(&cond));
     pid_t pid = fork();
     if (pid == 0) {
         alarm(100);

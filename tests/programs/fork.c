@@ -142,7 +142,17 @@ static int write_lock(void) { return pthread_rwlock_wrlock(&written); }
 static int write_unlock(void) { return pthread_rwlock_unlock(&written); }
 static int write_try(void) { return pthread_rwlock_trywrlock(&written); }
 static const struct lock write_side = {"rwlock", write_lock, write_unlock, write_try};
-static void free_with_waiters(const struct lock *lock, long children) {
+
+// The same where the first waiter has been in and out, and has woken this thread: the next one may be at the head of a queue.
+static sem_t has_been_in;
+static int write_unlock_and_tell(void) {
+    int error = write_unlock();
+    sem_post(&has_been_in);
+    return error;
+}
+static const struct lock told_side = {"rwlock", write_lock, write_unlock_and_tell, write_try};
+
+static void free_with_waiters(const struct lock *lock, const struct lock *waited, long children) {
     cpu_set_t all, one;
     CHECK(sched_getaffinity(0, sizeof all, &all) == 0);
     CPU_ZERO(&one);
@@ -151,9 +161,11 @@ static void free_with_waiters(const struct lock *lock, long children) {
     CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
     idly = true;
     for (long i = 0; i < children; i++) {
+        CHECK(sem_init(&has_been_in, 0, 0) == 0);
         MUST(lock->acquire());
-        struct team *team = queue_up(lock);
+        struct team *team = queue_up(waited);
         MUST(lock->release());
+        if (waited == &told_side) sem_take(&has_been_in);
         pid_t pid = fork();
         if (pid == 0) {
             idly = false;
@@ -389,8 +401,9 @@ int main(int argc, char **argv) {
         by_atfork(&locks[i], children);
         plainly(&locks[i], children);
     }
-    free_with_waiters(&locks[0], children);
-    free_with_waiters(&write_side, children);
+    free_with_waiters(&locks[0], &locks[0], children);
+    free_with_waiters(&write_side, &write_side, children);
+    free_with_waiters(&write_side, &told_side, children);
     from_the_queue(children);
     read_lock_made_anew(true);
     read_lock_made_anew(false);

@@ -31,6 +31,7 @@ int main(int argc, char **argv) {
         if (library == NULL) fail("%s", dlerror());
         CHECK(((try_mutex)function(library, "pthread_mutex_trylock"))(&mutex) == EBUSY);
         CHECK(((try_rwlock)function(library, "pthread_rwlock_tryrdlock"))(&rwlock) == EBUSY);
+        CHECK(function(library, "pthread_cond_wait") == (void *)pthread_cond_wait);
         CHECK(dlsym(library, "no_such_function") == NULL && dlerror() != NULL);
         CHECK(function(library, "getpid") == (void *)getpid);
     }

@@ -233,8 +233,8 @@ pub unsafe trait RawLock<M: Machine>: Send + Sync + Sized + 'static {
         false
     }
 
-    /// Of a lock that promises: whether no thread holds it, promised or not. In the child of a fork none of its waiters is left, and such a
-    /// lock is to be made anew. Others that are free have no waiters.
+    /// Of a lock that promises, or that may be free while threads queue for it: whether no thread holds it, promised or not. In the child of
+    /// a fork none of its waiters is left, and such a lock is to be made anew. Others that are free have no waiters.
     fn is_unheld(&self) -> bool {
         false
     }

@@ -113,6 +113,11 @@ unsafe impl<M: Machine> RawLock<M> for RwQueued<M> {
         self.word.load(Relaxed) == 0 && self.queue.is_idle()
     }
 
+    /// Free with threads in the queue: the one at its head is about to enter, or has yet to find that it is there.
+    fn is_unheld(&self) -> bool {
+        self.word.load(Relaxed) & !WAITING == 0
+    }
+
     const WRAPS: bool = true;
 
     unsafe fn near_wrap(&self) {
@@ -175,5 +180,24 @@ unsafe impl<M: Machine> DowngradeLock<M> for RwQueued<M> {
     #[inline]
     unsafe fn downgrade(&self) {
         self.word.fetch_add(READER - WRITER, Release); // [1] to readers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_no_thread_holds_is_unheld_although_some_queue() {
+        let lock = RwQueued::<Patient>::NEW;
+        lock.queue.acquire(); // as by the head of the queue, whose predecessor has left the lock already
+        assert!(!lock.is_idle() && lock.is_unheld());
+        lock.word.store(WAITING, Relaxed); // as by a writer at the head, before it enters
+        assert!(lock.is_unheld());
+        lock.word.store(0, Relaxed);
+        assert!(lock.try_acquire() && !lock.is_unheld());
+        // SAFETY: acquired above.
+        unsafe { lock.release() };
+        assert!(lock.is_unheld() && lock.try_acquire_shared(false) && !lock.is_unheld());
     }
 }

@@ -8,7 +8,7 @@
 //! | bytes  | glibc's use    | ours                                                     | written by            |
 //! |--------|----------------|----------------------------------------------------------|-----------------------|
 //! | 0..4   | `__wseq`       | waiters: those who still touch the object; bit 31: it is being destroyed | waiters, destroyer |
-//! | 4..8   | `__wseq`       | generation in which the waiters came, see [`crate::generation`] | first use after a fork |
+//! | 4..8   | `__wseq`       | bit 16: the waiters are ours; below, the generation in which they came, see [`crate::generation`] | first use, also after a fork |
 //! | 8..12  | `__g1_start`   | sequence: counts wake-ups; waiters sleep on it           | who wakes             |
 //! | 36..40 | `__wrefs`      | attributes, as glibc's init writes them: bit 0 shared, bit 1 monotonic clock | glibc's init |
 //! | 28..32 | `__wrefs`      | the same from glibc 2.41 on, which has no `__g_refs` before it | glibc's init         |
@@ -102,6 +102,10 @@ const DESTROYING: u64 = 1 << 31;
 /// The half of the word that counts waiters.
 const WAITERS: u64 = u32::MAX as u64;
 
+/// Set in the other half with the first use of ours. Before the configuration is known the C library may have used the object, and it counts
+/// its waits where we count waiters.
+const COUNTED: u64 = 1 << 48;
+
 /// How often a wait for a shared condition variable that has a mutex of ours polls for signals, ns.
 const SLICE_NS: u64 = 2_000_000;
 
@@ -163,10 +167,10 @@ impl Cond {
         if self.attributes() & MONOTONIC != 0 { libc::CLOCK_MONOTONIC } else { libc::CLOCK_REALTIME }
     }
 
-    /// Forgets the waiters of the parent process.
+    /// Forgets the waiters of the parent process, and what the C library has left.
     #[inline]
     fn enter_generation(&self) {
-        let fresh = u64::from(generation_word()) << 32;
+        let fresh = COUNTED | u64::from(generation_word()) << 32;
         let mut found = self.waiters.load(Relaxed);
         while found & !WAITERS != fresh {
             match self.waiters.compare_exchange(found, fresh, Relaxed, Relaxed) {
@@ -280,8 +284,12 @@ impl Cond {
     }
 
     fn wake_if_any(&self, count: u32) {
-        self.enter_generation();
         // [1] a waiter that gave the mutex up before this caller took it is counted
+        if self.waiters.load(SeqCst) == 0 {
+            return; // no thread has waited yet: nothing is written, as by glibc
+        }
+        self.enter_generation();
+        // [1] as above
         if self.waiters.load(SeqCst) & WAITERS & !DESTROYING != 0 {
             self.wake(count);
         }

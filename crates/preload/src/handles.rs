@@ -12,7 +12,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::exports::EXPORTED;
-use crate::recorder;
+use crate::{real, recorder, unwind};
 
 static DLOPEN: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 static DLCLOSE: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
@@ -148,8 +148,36 @@ unsafe extern "C" fn by_handle(handle: *mut c_void, name: *const c_char) -> *mut
         }
         let wanted = CStr::from_ptr(name).to_bytes();
         match EXPORTED.iter().find(|(exported, _)| exported.as_bytes() == wanted) {
-            Some(&(_, ours)) if dlsym(libc::RTLD_NEXT, name) == found => ours as *mut c_void,
+            Some(&(_, ours)) if is_behind_ours(wanted, found, dlsym(libc::RTLD_NEXT, name)) => {
+                ours as *mut c_void
+            }
             _ => found,
         }
+    }
+}
+
+/// Whether the function that a library's handle gives by a name is the one behind ours. `next` is what `RTLD_NEXT` gives by the name alone:
+/// before glibc 2.36 that is, of a condition variable, the function of old, and by a handle the one of today (its bug 14932).
+fn is_behind_ours(name: &[u8], found: *mut c_void, next: *mut c_void) -> bool {
+    let library = |function: *mut c_void| unwind::module_of(function as usize).map(|module| module.start);
+    found == next || real::is_at(name, found) && library(found) == library(next)
+}
+
+#[cfg(all(test, target_arch = "x86_64"))] // elsewhere a condition variable has had one version
+mod tests {
+    use super::{CStr, c_void, is_behind_ours};
+
+    #[test]
+    fn a_condition_function_is_behind_ours_whichever_version_comes_next() {
+        let of_version = |version: &CStr| {
+            // SAFETY: both end with a zero.
+            unsafe { libc::dlvsym(libc::RTLD_NEXT, c"pthread_cond_wait".as_ptr(), version.as_ptr()) }
+        };
+        let (old, today) = (of_version(c"GLIBC_2.2.5"), of_version(c"GLIBC_2.3.2"));
+        assert!(!old.is_null() && !today.is_null() && old != today);
+        let is_behind = |found, next| is_behind_ours(b"pthread_cond_wait", found, next);
+        assert!(is_behind(today, today) && is_behind(today, old));
+        let of_another_library = is_behind_ours as *const () as *mut c_void;
+        assert!(!is_behind(today, of_another_library) && !is_behind(old, today));
     }
 }

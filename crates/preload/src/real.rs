@@ -63,6 +63,14 @@ macro_rules! functions {
             $(FUNCTIONS.$name.get();)*
         }
 
+        /// Whether the C library's function of this name is at this address, in the version that is called here.
+        pub(crate) fn is_at(name: &[u8], address: *mut c_void) -> bool {
+            $(if stringify!($name).as_bytes() == name {
+                return FUNCTIONS.$name.get() == address;
+            })*
+            false
+        }
+
         $(
             /// The C library's function of this name; `ENOSYS` where it has none.
             ///

@@ -650,7 +650,8 @@ int contend_semaphore_trywait(contend_semaphore_t *semaphore);
 int contend_semaphore_clockwait(contend_semaphore_t *semaphore, int clock, const struct timespec *at);
 int contend_semaphore_post(contend_semaphore_t *semaphore, unsigned int permits);
 
-/* barrier: made by CONTEND_BARRIER_INIT(threads), 65,535 at most. wait gives CONTEND_BARRIER_LEADER to one thread of each round, 0 to the others. */
+/* barrier: made by CONTEND_BARRIER_INIT(threads), 65,535 at most. wait gives CONTEND_BARRIER_LEADER to one thread of each round, 0 to the others.
+   Its memory may be freed when the wait of each thread has returned, and not before: the leader's returns while others still use it. */
 typedef struct contend_barrier {
     uint32_t contend_private[2];
 } contend_barrier_t;

@@ -486,7 +486,7 @@ private:
     contend_semaphore_t semaphore_;
 };
 
-/// A barrier for a number of threads; wait() is true for one of each round.
+/// A barrier for a number of threads, 65,535 at most; wait() is true for one of each round. It may be destroyed once all waits have returned.
 class barrier {
 public:
     constexpr explicit barrier(unsigned int threads) noexcept : barrier_ CONTEND_BARRIER_INIT(threads) {}

@@ -178,8 +178,8 @@ fn threads_that_start_later_are_followed_and_the_end_of_the_program_ends_it() {
     assert!((6..=counted["late_mutex"]).contains(&waits), "{waits} of {counted:?}");
 
     let predicted = run(contend(&["predict", &name]), HANG);
-    assert_eq!(predicted.status.and_then(|status| status.code()), Some(2), "{predicted}");
-    assert!(predicted.stderr.contains("contend profile"), "{predicted}");
+    assert_eq!(predicted.status.and_then(|status| status.code()), Some(3), "{predicted}");
+    assert!(predicted.stdout.contains("contend profile"), "{predicted}");
     let diff = json(&["diff", &name, &name, "--json"]);
     assert_eq!(diff["waits_only"], true);
     let csv = run(contend(&["report", &name, "--csv"]), HANG);

@@ -44,6 +44,13 @@ fn a_merged_file_says_what_its_profiles_say_together() {
     // What is merged is merged with others.
     let merged = json(&["merge", first, striped, "-o", all, "--json"]);
 
+    // A pattern of names takes up the sum of last time, too.
+    let again = json(&["merge", one, first, two, "-o", &format!("{first}-again"), "--json"]);
+    assert_eq!(
+        (&again["twice"], again["profiles"].as_array().map(Vec::len)),
+        (&serde_json::json!([one, two]), Some(2))
+    );
+
     let (of_merged, of_parts) = (report(&[all]), report(&[one, two, striped]));
     assert!(of_merged == of_parts, "{of_merged:#}\n{of_parts:#}");
     assert_eq!(report(&[first, striped]), of_parts);
@@ -78,7 +85,7 @@ fn merged_files_are_compared_and_predicted_from() {
     assert_eq!(hot["before"]["acquisitions"], hot["after"]["acquisitions"], "{hot:#}");
     assert!(hot["before"]["acquisitions"].as_f64().is_some_and(|count| count > 0.0), "{hot:#}");
     // On a busy machine there is no forecast, which is said of the profile.
-    let predicted = run(contend(&["predict", all]), HANG);
+    let predicted = run(contend(&["predict", all, "--cores", "1,2", "--lock", "mcs"]), HANG);
     let told = predicted.stdout.replace('\n', " ");
     assert!(predicted.succeeded() || told.contains("No forecast"), "{predicted}");
     let arguments = ["gate", "--against", all, "--worse-by", "100%", "--noise-limit", "100%", "--runs", "1"];

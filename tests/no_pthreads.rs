@@ -36,7 +36,7 @@ fn a_static_program_is_recorded_by_its_waits_from_its_start() {
     let counted: u64 = counted.trim().parse().expect("a number");
     assert!(waits > 10 && waits <= counted && 2 * waits >= counted, "{waits} of {counted} waits");
     let refused = run(contend(&["predict", profile]), HANG);
-    assert!(!refused.succeeded() && refused.stderr.contains("attach"), "{refused}");
+    assert!(!refused.succeeded() && refused.stdout.contains("attach"), "{refused}");
 }
 
 /// Compiles a Rust program of `tests/programs`; `optimised` is an option.
@@ -123,7 +123,8 @@ fn a_rust_programs_own_locks_stand_beside_those_of_the_c_library() {
     assert_eq!(row("RUST_MUTEX")["exclusive"]["acquisitions"], Value::Null);
     assert_eq!((&report["header"]["attached"], &report["header"]["processes"]), (&Value::Null, &1.into()));
     let refused = run(contend(&["predict", profile]), HANG);
-    assert!(refused.stdout.contains("No forecast"), "{refused}");
+    let code = refused.status.and_then(|status| status.code());
+    assert!(code == Some(3) && refused.stdout.contains("No forecast"), "{refused}");
 }
 
 /// The program is not the one that the command starts, and no Rust program is.

@@ -43,6 +43,8 @@ struct Merged {
     bytes: usize,
     acquisitions: u64,
     profiles: Vec<Part>,
+    /// Names of those that another of the files has, too: they count once.
+    twice: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,14 +71,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { profiles: paths, output: to, json } = args;
     let file = output::file(to)?;
     let parts = paths.par_iter().map(|path| parts_of(path)).collect::<Result<Vec<_>, Error>>()?;
-    let profiles: Vec<Part> = parts.into_iter().flatten().collect();
-    let mut bytes = Vec::new();
+    let (mut bytes, mut profiles, mut twice) = (Vec::new(), Vec::new(), Vec::new());
     let mut merging = Merging::begin(&mut bytes)?;
-    for path in paths {
-        merging.add(path).with_context(|| format!("cannot merge {}", path.display()))?;
+    for (path, parts) in paths.iter().zip(parts) {
+        let news = merging.add(path).with_context(|| format!("cannot merge {}", path.display()))?;
+        for (part, is_new) in parts.into_iter().zip(news) {
+            if is_new { profiles.push(part) } else { twice.push(part.name) }
+        }
     }
     let acquisitions = profiles.iter().fold(0, |sum: u64, part| sum.saturating_add(part.acquisitions));
-    let merged = Merged { file: to.clone(), bytes: bytes.len(), acquisitions, profiles };
+    let merged = Merged { file: to.clone(), bytes: bytes.len(), acquisitions, profiles, twice };
     file.write(bytes)?;
     if *json {
         output::print_json(&merged)?;
@@ -87,6 +91,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             grouped(acquisitions),
             to.display()
         ))?;
+        if !merged.twice.is_empty() {
+            output::print(&format!("Given twice, and counted once: {}.\n", merged.twice.join(", ")))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -74,6 +74,9 @@ struct Series {
 
 const OTHER: &str = "other";
 
+/// So many locks are told apart. A server that forks has other ones with each child, which has a process of its own.
+const REMEMBERED: usize = 1 << 14;
+
 impl Series {
     fn new(top: usize) -> Self {
         let (all, named) = (BTreeMap::new(), BTreeMap::new());
@@ -90,7 +93,13 @@ impl Series {
             let most_first = b.waited_ns.total_cmp(&a.waited_ns).then(b.held_ns.total_cmp(&a.held_ns));
             most_first.then(b.acquisitions.cmp(&a.acquisitions))
         });
+        let forgotten: Vec<Label> =
+            by_cost.iter().skip(REMEMBERED.max(self.top)).map(|&(label, _)| label.clone()).collect();
         self.served = by_cost.into_iter().take(self.top).map(|(label, _)| label.clone()).collect();
+        for label in forgotten {
+            self.all.remove(&label);
+            self.named.remove(&label);
+        }
         for row in &table.rows {
             let label = Label::of(row);
             let into = if self.served.contains(&label) {
@@ -262,6 +271,21 @@ mod tests {
         let waiters = |look: usize, lock| figure(&seen[look], "contend_lock_waiters", lock);
         assert_eq!([waiters(1, "b"), waiters(1, OTHER)], [Some(7.0), Some(1.0)]);
         assert_eq!([waiters(2, "b"), waiters(2, OTHER)], [Some(0.0), Some(6.0)], "b is not in the last look");
+    }
+
+    #[test]
+    fn the_locks_of_processes_that_came_and_went_are_forgotten() {
+        let mut series = Series::new(2);
+        for child in 0..4 {
+            let names: Vec<String> = (0..REMEMBERED).map(|lock| format!("{child}.{lock}")).collect();
+            let rows: Vec<(&str, u64, f64)> =
+                names.iter().map(|name| (&**name, 1, f64::from(child))).collect();
+            series.add(&look(&rows));
+            assert_eq!(series.all.len(), REMEMBERED);
+            assert!(
+                series.named.len() <= 2 && series.served.iter().all(|label| series.all.contains_key(label))
+            );
+        }
     }
 
     #[test]

@@ -329,11 +329,21 @@ impl Kept {
         tempfile::Builder::new().prefix(&prefix).suffix(UNFINISHED).tempfile_in(&self.folder)
     }
 
+    /// The name of the profile of an interval that began then. Where there is one of that second, of an earlier recording or of a clock
+    /// that was set back, it is that of the next second without one.
+    fn free_name(&self, began: SystemTime) -> PathBuf {
+        let at = |later| {
+            let mut name = self.stem.clone().into_os_string();
+            name.push(format!("-{}.contend", stamp(began + Duration::from_secs(later))));
+            self.folder.join(name)
+        };
+        let is_free = |path: &PathBuf| std::fs::symlink_metadata(path).is_err();
+        (0..).map(at).find(is_free).expect("there is always another second")
+    }
+
     /// Writes the profile of an interval that began then, and removes as many of the oldest as have no room beside it.
     fn keep(&mut self, profile: &[u8], began: SystemTime) -> io::Result<()> {
-        let mut name = self.stem.clone().into_os_string();
-        name.push(format!("-{}.contend", stamp(began)));
-        let path = self.folder.join(name);
+        let path = self.free_name(began);
         let file = self.fresh()?;
         in_use::mark(file.as_file());
         write_sparsely(file.as_file(), profile)?;
@@ -446,6 +456,22 @@ mod tests {
         let names = std::fs::read_dir(folder.path()).expect("the folder").flatten();
         let left = names.map(|entry| entry.path()).collect::<Vec<_>>();
         assert!(left.len() == 5 && left.iter().any(|path| path == used.path()), "{left:?}");
+    }
+
+    #[test]
+    fn an_interval_replaces_none_of_the_same_second() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let recording = folder.path().join("p.contend");
+        let began = SystemTime::UNIX_EPOCH + Duration::from_secs(1_790_000_000);
+        let page = MAGIC.repeat(PAGE as usize / MAGIC.len());
+        for others in 0..3 {
+            // A service that ends soon after its start is started anew.
+            let mut kept = Kept::of(&recording, 1 << 20).expect("the folder is there");
+            assert_eq!(kept.files.len(), others);
+            kept.keep(&page, began).expect("it is kept");
+        }
+        let last = folder.path().join("p-20260921T141322Z.contend");
+        assert!(last.exists() && std::fs::read_dir(folder.path()).expect("the folder").count() == 3);
     }
 
     #[test]

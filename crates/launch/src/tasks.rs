@@ -128,6 +128,8 @@ impl Tasks {
 fn since(task: &TaskValues, before: &TaskValues) -> TaskValues {
     let less = |of: fn(&TaskValues) -> u64| of(task).saturating_sub(of(before));
     TaskValues {
+        // The age on top of it is the last sight, by which it is told which threads are there no more.
+        started_ns: task.started_ns.saturating_add(before.age_ns),
         age_ns: less(|task| task.age_ns),
         running_ns: less(|task| task.running_ns),
         queued_ns: less(|task| task.queued_ns),
@@ -215,6 +217,15 @@ mod tests {
         }
         sleeper.kill().and_then(|()| sleeper.wait()).expect("it ends");
         assert!(!asleep || tasks.seen.values().any(|task| task.sleep_ns > 0), "{tasks:?}");
+    }
+
+    #[test]
+    fn what_came_to_a_thread_ends_at_its_last_sight() {
+        let before = TaskValues { started_ns: 1_000, age_ns: 500, running_ns: 300, ..TaskValues::default() };
+        let task = TaskValues { age_ns: 800, running_ns: 350, ..before };
+        let new = since(&task, &before);
+        assert_eq!((new.started_ns, new.age_ns, new.running_ns), (1_500, 300, 50));
+        assert_eq!(since(&before, &TaskValues::default()), before, "one that has just come");
     }
 
     #[test]

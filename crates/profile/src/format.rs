@@ -757,9 +757,9 @@ words! {
         pid,
         /// Thread identifier.
         tid,
-        /// When it started, ns of `CLOCK_BOOTTIME`: with `tid`, who it is.
+        /// When it started, ns of `CLOCK_BOOTTIME`; where it ran before the time that the file tells of, the last sight of it before that.
         started_ns,
-        /// From its start to the last sight, ns.
+        /// From then to the last sight, ns.
         age_ns,
         /// Time on a core, ns.
         running_ns,

@@ -208,19 +208,20 @@ impl Recording {
     /// When the file cannot grow any more.
     pub fn finish(&self, run: RunValues, tasks: &[TaskValues]) -> io::Result<()> {
         self.note_time();
-        let length = Run::LENGTH + tasks.len() * Task::LENGTH;
         let take = |bytes| self.allocate(Need::Essential, 0, bytes);
         let full = || io::Error::new(io::ErrorKind::StorageFull, "the profile cannot grow any more");
+        let mut parts = tasks.chunks(TASKS_OF_BLOCK);
+        let first = parts.next().unwrap_or_default();
         // The run matters more than its threads.
-        let block = take(length).or_else(|| take(Run::LENGTH)).ok_or_else(full)?;
+        let with_first = take(Run::LENGTH + first.len() * Task::LENGTH);
+        let block = with_first.or_else(|| take(Run::LENGTH)).ok_or_else(full)?;
         let start = block.take(Run::LENGTH).ok_or_else(full)?;
         // SAFETY: `take` gave the space, aligned, in the mapping.
         unsafe { &*start.cast::<Run>() }.store(&RunValues { head: head(Type::Run, Run::LENGTH), ..run });
-        for task in tasks {
-            let Some(start) = block.take(Task::LENGTH) else { break };
-            // SAFETY: `take` gave the space, aligned, in the mapping.
-            unsafe { &*start.cast::<Task>() }
-                .store(&TaskValues { head: head(Type::Task, Task::LENGTH), ..*task });
+        push_tasks(&block, first);
+        for part in parts {
+            let Some(block) = take(part.len() * Task::LENGTH) else { break };
+            push_tasks(&block, part);
         }
         Ok(())
     }
@@ -248,6 +249,19 @@ impl Recording {
         let block = self.arena.allocate(self, need, section, 0, length)?;
         self.own.fetch_add(block.length(), Relaxed);
         Some(block)
+    }
+}
+
+/// Threads in one block: readers refuse a block that is as long as no other writer makes one.
+const TASKS_OF_BLOCK: usize = 1 << 13;
+
+/// Writes what was seen of threads, as far as the block has space.
+fn push_tasks(block: &Block, tasks: &[TaskValues]) {
+    for task in tasks {
+        let Some(start) = block.take(Task::LENGTH) else { break };
+        // SAFETY: `take` gave the space, aligned, in the mapping.
+        unsafe { &*start.cast::<Task>() }
+            .store(&TaskValues { head: head(Type::Task, Task::LENGTH), ..*task });
     }
 }
 

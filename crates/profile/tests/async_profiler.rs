@@ -185,14 +185,14 @@ const SYMBOLS: [&str; 9] = [
     "park",
 ];
 
-/// What events lead to: classes are 1 to 5, stacks 1 and 2.
-fn constants(to: &mut Bytes) {
+/// What events lead to: classes are 1 to 5, stacks 1 and 2. Cache.get waits in this line.
+fn constants(to: &mut Bytes, line: u64) {
     to.record(true, |to| {
         to.var(CONSTANTS).var(1).var(0).var(0).var(1).var(5);
         to.var(THREAD).var(1).var(4711).text("worker").var(4711).text("worker").var(31);
         // In Cache.get, and parked in Journal.note.
         to.var(STACK_TRACE).var(2);
-        to.var(1).var(0).var(1).var(1).var(41).var(7).var(1);
+        to.var(1).var(0).var(1).var(1).var(line).var(7).var(1);
         to.var(2).var(0).var(2).var(3).var(0).var(0).var(3).var(2).var(88).var(9).var(1);
         to.var(METHOD).var(3);
         for (method, class, name) in [(1, 3, 3), (2, 4, 6), (3, 5, 8)] {
@@ -210,7 +210,7 @@ fn constants(to: &mut Bytes) {
 }
 
 /// A recording of two waits for a monitor and one for a lock of `java.util.concurrent`, all of at least 10 µs.
-fn recording() -> Vec<u8> {
+fn recording(line: u64) -> Vec<u8> {
     let mut body = Bytes::default();
     describe(&mut body);
     for (name, value) in [("enabled", "true"), ("lock", "10000")] {
@@ -230,7 +230,7 @@ fn recording() -> Vec<u8> {
     });
     let begin = 68;
     let constants_at = begin + body.0.len();
-    constants(&mut body);
+    constants(&mut body, line);
     let mut chunk = b"FLR\0\0\x02\0\0".to_vec();
     let numbers =
         [(begin + body.0.len()) as u64, constants_at as u64, begin as u64, 0, 60_000_000_000, 1, TICKS_PER_S];
@@ -245,7 +245,7 @@ fn waits_are_those_that_async_profiler_wrote() {
     let directory = tempfile::tempdir().expect("a folder");
     let path = directory.path().join("app.jfr");
     // A recording goes on in a second chunk.
-    std::fs::write(&path, recording().repeat(2)).expect("a file");
+    std::fs::write(&path, recording(41).repeat(2)).expect("a file");
     assert_eq!(RuntimeWaits::whose(&path), Some(Runtime::Java));
     let waits = RuntimeWaits::open(Runtime::Java, &path).expect("a recording");
     assert_eq!((waits.threshold_ns, waits.cut_off), (Some(10_000.0), false), "{waits:?}");
@@ -264,4 +264,17 @@ fn waits_are_those_that_async_profiler_wrote() {
         ]
     );
     assert!(waits.rows.iter().all(|row| row.behind_thread.is_none() && row.is_lock()), "{waits:?}");
+}
+
+/// Neither native code nor a class that was compiled without lines has one: the JVM writes -1 as an `int` then.
+#[test]
+fn a_wait_in_a_class_without_lines_is_told_by_the_class() {
+    let directory = tempfile::tempdir().expect("a folder");
+    let path = directory.path().join("app.jfr");
+    for line in [0, u64::from(u32::MAX)] {
+        std::fs::write(&path, recording(line)).expect("a file");
+        let waits = RuntimeWaits::open(Runtime::Java, &path).expect("a recording");
+        let told: Vec<_> = waits.rows.iter().map(|row| (&*row.function, &*row.source)).collect();
+        assert_eq!(told, [("Cache.get", "Cache"), ("Journal.note", "Journal:88")], "line {line:#x}");
+    }
 }

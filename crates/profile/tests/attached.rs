@@ -1,6 +1,7 @@
 //! What is written of a program that was attached to, and what is read of it.
 
 use contend_profile::format::RunValues;
+use contend_profile::read::Profile;
 use contend_profile::session::{
     AttachedBehind, AttachedImage, AttachedSection, AttachedWait, Overwrite, Recording,
 };
@@ -226,4 +227,26 @@ fn waits_keep_their_times_in_a_profile_of_the_processors_ticks() {
     let (mutex, condition) = (row(&table, 0x1000, MUTEX), row(&table, 0x3000, LockKind::Condition));
     assert!(near(mutex.waited_ns(), 3e6), "{}", mutex.waited_ns());
     assert!(near(condition.condition_ns(), 5e6), "{}", condition.condition_ns());
+}
+
+/// The first thread that waited for a lock has the distribution of all waits for it, and need not wait in each interval.
+#[test]
+#[cfg_attr(miri, ignore = "Miri maps no files to be shared")]
+fn an_interval_has_the_distribution_of_its_waits_whichever_thread_waited() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.contend");
+    let mut recording = Recording::create(&path, 1 << 20, 1, Overwrite::Profiles).unwrap();
+    recording.count_nanoseconds();
+    recording.begun();
+    let image = AttachedImage { pid: u32::MAX, arguments: b"server\0", executable: b"/bin/server" };
+    let mut section = AttachedSection::begin(&recording, &image).unwrap();
+    section.count(&wait(11, MUTEX, 0x1000, 1_000));
+    section.count(&wait(12, MUTEX, 0x1000, 1_000));
+    let before = recording.look().unwrap();
+    section.count(&wait(12, MUTEX, 0x1000, 3_000));
+    let bytes = recording.look().unwrap().since(&before, &RunValues::default(), &[], &[]);
+    let table = Profile::parse("interval", &bytes).unwrap().table(&Options::default());
+    let told = &row(&table, 0x1000, MUTEX).exclusive.wait;
+    assert_eq!((told.count, told.total_ns), (1, 3_000.0));
+    assert_eq!(told.buckets.iter().map(|bucket| bucket.count).sum::<u64>(), 1, "{told:?}");
 }

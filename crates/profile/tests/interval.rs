@@ -239,6 +239,23 @@ fn waits_that_are_watched_from_outside_are_no_acquisitions_without_times() {
     assert_eq!(look(&file).counted().acquisitions, 0);
 }
 
+#[test]
+fn very_many_threads_and_locks_are_in_several_blocks() {
+    let file = File::new(8 << 20, 1);
+    let (t, locks) = (PerThread::new(), [const { Trace::new() }; 8]);
+    let before = look(&file);
+    for (i, lock) in locks.iter().enumerate() {
+        (0..600).for_each(|_| file.pair(&t, lock, 0x1000 + i * 64, 3, 10));
+    }
+    let task = TaskValues { running_ns: 7, ..TaskValues::default() };
+    let bytes = look(&file).since(&before, &RunValues::default(), &vec![task; 20_000], &[]);
+    assert!(support::longest_block(&bytes) <= 1 << 20);
+    let table = Profile::parse("interval", &bytes).unwrap().table(&Options::default());
+    assert_eq!(table.header.cpu_ns, 140_000.0);
+    let told = table.rows.iter().filter(|row| !row.exclusive.hold().buckets.is_empty()).count();
+    assert_eq!(told, locks.len(), "their distributions come behind the threads");
+}
+
 /// Programs may write anything to the file, at any time.
 #[test]
 fn forged_files_harm_nobody() {

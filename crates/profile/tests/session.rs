@@ -106,6 +106,20 @@ fn what_the_launcher_saw_is_in_the_table() {
     assert_eq!(asked.header.operation_ns, 1_000_000_000.0);
 }
 
+/// A build of an hour has as many threads as fit into no block that a reader takes.
+#[test]
+fn very_many_threads_are_in_several_blocks() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("p.contend");
+    let recording = Recording::create(&path, DEFAULT_LIMIT, 1, Overwrite::Profiles).unwrap();
+    let task = TaskValues { running_ns: 3, ..TaskValues::default() };
+    recording.finish(RunValues::default(), &vec![task; 20_000]).unwrap();
+    assert!(support::longest_block(&std::fs::read(&path).unwrap()) <= 1 << 20);
+    let header = Profile::open(&path).unwrap().table(&Options::default()).header;
+    assert!(header.finished);
+    assert_eq!(header.cpu_ns, 60_000.0);
+}
+
 #[test]
 fn threads_that_did_not_run_together_are_doubted() {
     let doubt = |elapsed_ns, wait, queued_ns: Option<u64>| {

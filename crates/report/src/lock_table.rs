@@ -134,8 +134,8 @@ fn chain(table: &LockTable, row: &LockRow) -> Option<String> {
 fn left_out<R>(rows: &[R], top: usize, waited_ns: impl Fn(&R) -> f64) -> String {
     let Some(rest) = rows.get(top..).filter(|rest| !rest.is_empty()) else { return String::new() };
     let waited_ns: f64 = rest.iter().map(waited_ns).sum();
-    let (count, waited) = (grouped(rest.len() as u64), time(waited_ns));
-    format!("{count} more locks, waited for {waited} in all (--top 0 shows them).\n")
+    let (more, waited) = (text::counted(rest.len() as u64, "more lock"), time(waited_ns));
+    format!("{more}, waited for {waited} in all (--top 0 shows them).\n")
 }
 
 /// The kernel's locks, as lines for people.

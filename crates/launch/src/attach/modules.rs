@@ -43,7 +43,7 @@ pub(super) struct Modules {
     cache: CacheNative<MayAllocateDuringUnwind>,
     /// Executable mappings by their start.
     mapped: BTreeMap<u64, Mapped>,
-    /// By path.
+    /// By inode and path.
     files: HashMap<String, Rc<ModuleFile>>,
     /// Lines of the last look that name files.
     lines: Vec<u8>,
@@ -123,8 +123,8 @@ impl Modules {
         }
         let lines = self.lines.split(|&byte| byte == b'\n').filter_map(MapsLine::parse);
         let starts = lines.filter(|line| line.offset == 0);
-        let ids = starts.filter_map(|line| Some((line.start, self.files.get(line.path)?.build_id.clone()?)));
-        Some((&self.lines, ids.collect()))
+        let id = |line: MapsLine<'_>| Some((line.start, self.files.get(&line.file())?.build_id.clone()?));
+        Some((&self.lines, starts.filter_map(id).collect()))
     }
 
     /// Whether there is code of the Go compiler among them: its locks are no pthread's.
@@ -240,7 +240,7 @@ impl Modules {
         let mut gone = std::mem::take(&mut self.mapped);
         for line in lines.iter().filter_map(|line| MapsLine::parse(line)).filter(|line| line.executable) {
             let mapped = match gone.remove(&line.start) {
-                Some(known) if known.end == line.end => known,
+                Some(known) if known.end == line.end && self.is_file_of(&known, &line) => known,
                 before => {
                     if before.is_some() {
                         self.unwinder.remove_module(line.start);
@@ -258,6 +258,11 @@ impl Modules {
         for start in gone.into_keys() {
             self.unwinder.remove_module(start);
         }
+    }
+
+    /// Whether what was mapped is the file of this line: another library may have come to its place.
+    fn is_file_of(&self, mapped: &Mapped, line: &MapsLine<'_>) -> bool {
+        self.files.get(&line.file()).is_some_and(|file| Rc::ptr_eq(file, &mapped.file))
     }
 
     /// Whether nothing of the process could be read: it has ended.
@@ -290,7 +295,7 @@ impl Modules {
     }
 
     fn map(&mut self, line: &MapsLine<'_>, effort: &Effort) -> Mapped {
-        let known = self.files.get(line.path).cloned();
+        let known = self.files.get(&line.file()).cloned();
         let file = known.unwrap_or_else(|| {
             let opened = open(self.pid, line);
             let read = |file| ModuleFile::read(&file, Path::new(line.path), &mut self.limits, effort);
@@ -302,7 +307,7 @@ impl Modules {
                 ));
             }
             let file = Rc::new(file);
-            self.files.insert(line.path.to_owned(), file.clone());
+            self.files.insert(line.file(), file.clone());
             file
         });
         let bias = file.bias(line);
@@ -472,6 +477,8 @@ struct MapsLine<'a> {
     end: u64,
     offset: u64,
     executable: bool,
+    /// The number of the file in its file system: another file of the path has another one.
+    inode: &'a str,
     path: &'a str,
 }
 
@@ -483,14 +490,20 @@ impl<'a> MapsLine<'a> {
         let (start, end) = fields.next()?.split_once('-')?;
         let executable = fields.next()?.contains('x');
         let offset = hexadecimal(fields.next()?)?;
-        let path = fields.nth(2)?.trim_start();
+        let (inode, path) = (fields.nth(1)?, fields.next()?.trim_start());
         path.starts_with('/').then_some(Self {
             start: hexadecimal(start)?,
             end: hexadecimal(end)?,
             offset,
             executable,
+            inode,
             path,
         })
+    }
+
+    /// What tells its file from others, and stays the same when the file is deleted.
+    fn file(&self) -> String {
+        format!("{} {}", self.inode, self.path.strip_suffix(files::DELETED).unwrap_or(self.path))
     }
 }
 
@@ -513,6 +526,7 @@ pub(super) fn asleep(pid: u32, tid: u32, memory: &Memory) -> Option<Enter> {
 mod tests {
     use super::*;
     use std::io::{Seek as _, SeekFrom, Write as _};
+    use std::os::fd::AsRawFd as _;
 
     /// An ELF file whose section has this name and size, of which the disk has next to nothing.
     fn sparse(section: &str, size: u64) -> File {
@@ -543,6 +557,36 @@ mod tests {
         file.set_len(0x1000 + size).unwrap();
         file.seek(SeekFrom::Start(0)).unwrap();
         file
+    }
+
+    /// A library may be unloaded, and another one, or a newer one of its name, be loaded to where it was.
+    #[test]
+    fn what_comes_to_the_place_of_another_file_is_looked_at() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap().join("plugin.so");
+        let map = |place: *mut libc::c_void, flags| {
+            let _ = fs::remove_file(&path);
+            fs::write(&path, [0_u8; 4096]).unwrap();
+            let file = File::open(&path).unwrap();
+            let access = libc::PROT_READ | libc::PROT_EXEC;
+            // SAFETY: a place of the kernel's choice, or one that this test has mapped.
+            unsafe { libc::mmap(place, 4096, access, libc::MAP_PRIVATE | flags, file.as_raw_fd(), 0) }
+        };
+        let place = map(std::ptr::null_mut(), 0);
+        if place == libc::MAP_FAILED {
+            return println!("skipped: {} is on a file system that runs nothing", path.display());
+        }
+        let mut modules = Modules::of(std::process::id());
+        let file = |modules: &Modules| Rc::clone(&modules.mapped_at(place as u64).unwrap().file);
+        let first = file(&modules);
+        fs::remove_file(&path).unwrap();
+        modules.look();
+        assert!(Rc::ptr_eq(&file(&modules), &first), "it is deleted, and still there");
+        assert_eq!(map(place, libc::MAP_FIXED), place);
+        modules.look();
+        assert!(!Rc::ptr_eq(&file(&modules), &first));
+        // SAFETY: mapped above, and not used any more.
+        unsafe { libc::munmap(place, 4096) };
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::call_sites::{Place, TakenBy, place_of};
 use super::container::{PairRecord, Section};
 use super::names::thread_name;
 use super::symbols::Symbols;
-use crate::format::{TaskValues, ThreadValues};
+use crate::format::{ProcessValues, TaskValues, ThreadValues};
 
 /// Waits and holds of one way of using a lock that were not over at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -73,6 +73,8 @@ pub(super) struct Ends<'p> {
     replaced: HashMap<u64, u64>,
     /// By process and thread, how long before the launcher's last look at any thread it saw this one for the last time; ns.
     unseen_ns: HashMap<(u64, u64), f64>,
+    /// By process, the same of its thread that was seen last.
+    gone_ns: HashMap<u64, f64>,
 }
 
 impl<'p> Ends<'p> {
@@ -89,8 +91,13 @@ impl<'p> Ends<'p> {
         let last = seen().max().unwrap_or(0);
         let unseen =
             |(task, seen): (&TaskValues, u64)| ((task.pid, task.tid), last.saturating_sub(seen) as f64);
-        let unseen_ns = profile.tasks.iter().zip(seen()).map(unseen).collect();
-        Self { profile, ns_per_tick, replaced, unseen_ns }
+        let unseen_ns: HashMap<(u64, u64), f64> = profile.tasks.iter().zip(seen()).map(unseen).collect();
+        let mut gone_ns: HashMap<u64, f64> = HashMap::new();
+        for (&(pid, _), &ns) in &unseen_ns {
+            let least = gone_ns.entry(pid).or_insert(ns);
+            *least = least.min(ns);
+        }
+        Self { profile, ns_per_tick, replaced, unseen_ns, gone_ns }
     }
 
     /// How long a thread had been in what began at these ticks when its process ended; 0 if it was in nothing. A process that is
@@ -106,13 +113,35 @@ impl<'p> Ends<'p> {
             _ if since == 0 => 0.0,
             Some(end) => lasted_ns(end),
             None => {
-                let is_first =
-                    self.profile.sections.first().is_some_and(|first| first.process.pid == process.pid);
                 let unseen_ns = self.unseen_ns.get(&(process.pid, thread.tid)).copied();
-                let early_ns = if is_first { 0.0 } else { unseen_ns.unwrap_or(f64::INFINITY) };
+                let early_ns = if self.is_first(process) { 0.0 } else { unseen_ns.unwrap_or(f64::INFINITY) };
                 (lasted_ns(of_all) - early_ns).max(0.0)
             }
         }
+    }
+
+    fn is_first(&self, process: &ProcessValues) -> bool {
+        self.profile.sections.first().is_some_and(|first| first.process.pid == process.pid)
+    }
+
+    /// When the threads of a process ended that have not told their end, ns of the monotonic clock: with the process, which they did
+    /// something in at the tick `active`. As long as the launcher has not told what it has seen, they may run on.
+    pub(super) fn end_ns(&self, section: &Section, active: u64) -> u64 {
+        let (process, header) = (&section.process, &self.profile.header);
+        if process.clock_last_ns != 0 && process.clock_last_ns != header.clock_last_ns {
+            return process.clock_last_ns;
+        }
+        let before_end_ns =
+            |tick: u64| header.clock_last_ticks.saturating_sub(tick) as f64 * self.ns_per_tick;
+        let early_ns = match self.replaced.get(&section.number) {
+            Some(&first) => before_end_ns(first),
+            None if self.profile.tasks.is_empty() || self.is_first(process) => 0.0,
+            None => {
+                let gone_ns = self.gone_ns.get(&process.pid).copied();
+                gone_ns.unwrap_or(f64::INFINITY).min(before_end_ns(active))
+            }
+        };
+        header.clock_last_ns.saturating_sub(early_ns as u64)
     }
 }
 

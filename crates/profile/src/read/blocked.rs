@@ -358,7 +358,8 @@ impl Threads {
                 sleep.add(task, blocked.sleep_ns);
             }
         };
-        let mut unended = Vec::new();
+        // By process and thread: the thread that executes another program is the same one in both images.
+        let mut unended: BTreeMap<(u64, u64), Recorded> = BTreeMap::new();
         // A thread whose waits were watched beside its recorder has a record in both sections.
         let (watched, recorded): (Vec<_>, Vec<_>) = profile.sections.iter().partition(|s| s.is_watched());
         let mut beside = waits_by_thread(&watched, ns_per_tick);
@@ -367,8 +368,8 @@ impl Threads {
             let process = &section.process;
             count = count.saturating_add(process.threads.saturating_sub(process.only_joined));
             let mut recorded = recorded_waits(section, ns_per_tick);
+            ages_ns.extend(ages_of(section, ends));
             for (&position, thread) in &section.threads {
-                ages_ns.insert(position, age_ns(profile, section, thread));
                 let who = (section.process.pid, thread.tid);
                 let mut waits = recorded.remove(&position).unwrap_or_default();
                 if let Some(more) = beside.remove(&who) {
@@ -390,18 +391,18 @@ impl Threads {
                     add(who.0, thread.queued_ns.max(seen_queued_ns), of_thread, task);
                     accounted.insert(who);
                 } else {
-                    unended.push((who, waits));
+                    unended.entry(who).or_default().add(waits);
                 }
             }
         }
-        for section in watched {
-            ages_ns
-                .extend(section.threads.iter().map(|(&at, thread)| (at, age_ns(profile, section, thread))));
-        }
+        ages_ns.extend(watched.iter().flat_map(|section| ages_of(section, ends)));
         count = count.saturating_add(beside.len() as u64);
-        unended.extend(beside);
-        // Of the others nothing is recorded.
-        unended.extend(profile.tasks.iter().map(|task| ((task.pid, task.tid), Recorded::default())));
+        for (who, waits) in beside {
+            unended.entry(who).or_default().add(waits);
+        }
+        for task in &profile.tasks {
+            unended.entry((task.pid, task.tid)).or_default(); // of the others nothing is recorded
+        }
         for (who, waits) in unended {
             if let Some(task) = tasks.get(&who).filter(|_| accounted.insert(who)) {
                 let of_thread = Observed::of_thread(off_cpu_of_task(task), 0.0, &waits, Some(task));
@@ -451,15 +452,14 @@ fn waits_by_thread(watched: &[&Section], ns_per_tick: f64) -> BTreeMap<(u64, u64
     waits
 }
 
-fn age_ns(profile: &Profile, section: &Section, thread: &ThreadValues) -> f64 {
-    let present = if thread.ended_ns != 0 {
-        0
-    } else {
-        let of_process = section.process.clock_last_ns;
-        let end = if of_process != 0 { of_process } else { profile.header.clock_last_ns };
-        end.saturating_sub(thread.started_ns)
-    };
-    thread.age_ns as f64 + present as f64
+/// How long the threads of a section lived, from their first touch of a lock, by the positions of their records; ns.
+fn ages_of(section: &Section, ends: &Ends<'_>) -> impl Iterator<Item = (u64, f64)> {
+    let stamps = section.pairs.iter().map(|pair| pair.values.released.max(pair.values.hold_started));
+    let end_ns = ends.end_ns(section, stamps.max().unwrap_or(0));
+    section.threads.iter().map(move |(&position, thread)| {
+        let present_ns = if thread.ended_ns != 0 { 0 } else { end_ns.saturating_sub(thread.started_ns) };
+        (position, thread.age_ns as f64 + present_ns as f64)
+    })
 }
 
 /// How long looks have seen what a thread was blocked in, ns.
@@ -474,7 +474,76 @@ fn off_cpu_of_task(task: &TaskValues) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::container::PairRecord;
     use super::*;
+    use crate::format::{HeaderValues, PairValues, ProcessValues, RunValues};
+
+    /// Children that leave by `_exit`, as those of Python's `multiprocessing` do, tell no end.
+    #[test]
+    fn a_thread_whose_process_tells_no_end_lives_as_long_as_it_is_known_to() {
+        const S: u64 = 1_000_000_000;
+        let thread =
+            |tid, begin_s: u64| ThreadValues { tid, started_ns: begin_s * S, ..ThreadValues::default() };
+        let section = |pid: u64, begin_s: u64| Section {
+            number: pid + begin_s,
+            process: ProcessValues { pid, clock_first_ticks: begin_s * S, ..ProcessValues::default() },
+            threads: [(begin_s, thread(pid, begin_s))].into(),
+            ..Section::default()
+        };
+        let task = |pid, age_ns| TaskValues { pid, tid: pid, age_ns, ..TaskValues::default() };
+        let (first, replacing, mut seen) = (section(10, 1), section(10, 51), section(20, 2));
+        // It ended with its process, whenever it was seen last.
+        seen.threads.insert(200, thread(21, 4));
+        // Between two looks.
+        let mut unseen = section(30, 3);
+        unseen.pairs.push(PairRecord::cold(3, PairValues { released: 4 * S, ..PairValues::default() }));
+        let header = HeaderValues {
+            clock_first_ticks: S,
+            clock_first_ns: S,
+            clock_last_ticks: 101 * S,
+            clock_last_ns: 101 * S,
+            ..HeaderValues::default()
+        };
+        let mut profile = Profile {
+            path: "p".into(),
+            header,
+            sections: vec![first, replacing, seen, unseen],
+            run: Some(RunValues::default()),
+            tasks: vec![task(10, 101 * S), task(20, 5 * S)],
+            kernel: None,
+        };
+        let ages_s = |profile: &Profile| {
+            let threads = Threads::of(profile, &Ends::of(profile, 1.0), 1.0);
+            [1, 51, 2, 200, 3].map(|position| threads.age_ns(position) / 1e9)
+        };
+        assert_eq!(ages_s(&profile), [50.0, 50.0, 3.0, 1.0, 1.0]);
+        profile.tasks.clear();
+        assert_eq!(ages_s(&profile), [50.0, 50.0, 99.0, 97.0, 98.0], "they may run on");
+    }
+
+    /// As `python launcher.py` that ends in `os.execv`, and whose server is killed.
+    #[test]
+    fn a_thread_that_executes_another_program_waits_in_both() {
+        let section = |number, wait_ticks| Section {
+            number,
+            process: ProcessValues { pid: 10, clock_first_ticks: number, ..ProcessValues::default() },
+            threads: [(number, ThreadValues { tid: 10, ..ThreadValues::default() })].into(),
+            pairs: vec![PairRecord::cold(number, PairValues { wait_ticks, ..PairValues::default() })],
+            ..Section::default()
+        };
+        let task = TaskValues { pid: 10, tid: 10, age_ns: 100, futex_ns: 65, ..TaskValues::default() };
+        let profile = Profile {
+            path: "p".into(),
+            header: HeaderValues::default(),
+            sections: vec![section(1, 5), section(2, 60)],
+            run: Some(RunValues::default()),
+            tasks: vec![TaskValues { sleep_ns: 35, ..task }],
+            kernel: None,
+        };
+        let observed = Threads::of(&profile, &Ends::of(&profile, 1.0), 1.0).observed.expect("a look");
+        let blocked = Observed::of_processes(observed.values());
+        assert_eq!((blocked.locks_ns, blocked.futex_ns, blocked.sleep_ns), (65.0, 0.0, 35.0));
+    }
 
     #[test]
     fn joins_and_sleeps_are_no_blocking_that_was_missed() {

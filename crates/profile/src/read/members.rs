@@ -47,6 +47,22 @@ pub(super) struct Member {
     pub(super) place: Option<(String, u32)>,
 }
 
+/// The language of the standard of 2023, which `gimli` has no name for.
+const CPP_23: gimli::DwLang = gimli::DwLang(0x003a);
+
+fn is_language_cpp(language: gimli::DwLang) -> bool {
+    matches!(
+        language,
+        gimli::DW_LANG_C_plus_plus
+            | gimli::DW_LANG_C_plus_plus_03
+            | gimli::DW_LANG_C_plus_plus_11
+            | gimli::DW_LANG_C_plus_plus_14
+            | gimli::DW_LANG_C_plus_plus_17
+            | gimli::DW_LANG_C_plus_plus_20
+            | CPP_23
+    )
+}
+
 type Unit<'f> = gimli::Unit<Reader<'f>>;
 type Entry<'f> = gimli::DebuggingInformationEntry<Reader<'f>>;
 
@@ -126,15 +142,7 @@ impl<'f> Members<'f> {
         let AttributeValue::Language(language) = language.attr_value(gimli::DW_AT_language)? else {
             return None;
         };
-        Some(matches!(
-            language,
-            gimli::DW_LANG_C_plus_plus
-                | gimli::DW_LANG_C_plus_plus_03
-                | gimli::DW_LANG_C_plus_plus_11
-                | gimli::DW_LANG_C_plus_plus_14
-                | gimli::DW_LANG_C_plus_plus_17
-                | gimli::DW_LANG_C_plus_plus_20
-        ))
+        Some(is_language_cpp(language))
     }
 
     /// Takes a step of what may be done at all.
@@ -599,6 +607,14 @@ int main() {
             }
         }
         assert_eq!(named, 4 * 11);
+    }
+
+    /// As compilers write it: GCC from 15 on for `-std=c++23`.
+    #[test]
+    fn every_standard_of_cpp_is_cpp() {
+        let is_cpp = |number: u16| is_language_cpp(gimli::DwLang(number));
+        assert!([0x04, 0x19, 0x1a, 0x21, 0x2a, 0x2b, 0x3a].into_iter().all(is_cpp));
+        assert!(![0x0c, 0x1c, 0x1d, 0x2c, 0x3e].into_iter().any(is_cpp), "C and Rust");
     }
 
     /// Any user may have written the debug information.

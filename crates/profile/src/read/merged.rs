@@ -11,7 +11,9 @@
 //!
 //! Numbers are little-endian.
 
+use std::collections::HashSet;
 use std::fs::File;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, BufReader, Read, Write};
 use std::path::Path;
 
@@ -55,6 +57,7 @@ pub fn for_each(
     let mut file = BufReader::new(File::open(path).map_err(unreadable)?);
     file.read_exact(&mut [0; MAGIC.len()]).map_err(unreadable)?;
     while let Some((name, packed)) = next(&mut file).map_err(unreadable)? {
+        let name = printable_up_to(LONGEST_NAME, &String::from_utf8_lossy(&name));
         let bytes = unpacked(&packed).map_err(unreadable)?;
         let profile = Profile::parse(path.with_file_name(&name), &bytes)?;
         take(name, profile)?;
@@ -62,8 +65,8 @@ pub fn for_each(
     Ok(())
 }
 
-/// The next profile, packed, and its name; `None` at the end.
-fn next(file: &mut impl Read) -> io::Result<Option<(String, Vec<u8>)>> {
+/// The name of the next profile and the profile, packed; `None` at the end.
+fn next(file: &mut impl Read) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     let damaged = || io::Error::other("it is damaged: merge the profiles again");
     let mut head = [0; 12];
     match file.read(&mut head)? {
@@ -83,7 +86,7 @@ fn next(file: &mut impl Read) -> io::Result<Option<(String, Vec<u8>)>> {
         return Err(damaged());
     }
     let packed = bytes.split_off(name_length);
-    Ok(Some((printable_up_to(LONGEST_NAME, &String::from_utf8_lossy(&bytes)), packed)))
+    Ok(Some((bytes, packed)))
 }
 
 fn unpacked(packed: &[u8]) -> io::Result<Vec<u8>> {
@@ -99,10 +102,12 @@ fn too_long() -> io::Error {
     io::Error::other(format!("it is longer than {} MB, which is too much to merge", LONGEST >> 20))
 }
 
-/// Writes merged profiles one after another.
+/// Writes merged profiles one after another, each once.
 #[derive(Debug)]
 pub struct Merging<W> {
     to: W,
+    /// Lengths and hashes of those that are there, packed.
+    written: HashSet<(usize, u64)>,
 }
 
 impl<W: Write> Merging<W> {
@@ -112,19 +117,23 @@ impl<W: Write> Merging<W> {
     /// What the system says.
     pub fn begin(mut to: W) -> io::Result<Self> {
         to.write_all(&MAGIC)?;
-        Ok(Self { to })
+        Ok(Self { to, written: HashSet::new() })
     }
 
-    /// Adds the profiles of a file, of which a merged one has several.
+    /// Adds the profiles of a file, of which a merged one has several. Says of each whether it is new: what is there already, because it
+    /// was merged into another of the files, is not counted twice.
     ///
     /// # Errors
     /// What the system says of reading or writing; or the file is too long. It has to be one that [`for_each`] reads.
-    pub fn add(&mut self, path: &Path) -> io::Result<()> {
+    pub fn add(&mut self, path: &Path) -> io::Result<Vec<bool>> {
         let mut file = BufReader::new(File::open(path)?);
+        let mut news = Vec::new();
         if is_merged(path) {
             file.read_exact(&mut [0; MAGIC.len()])?;
-            io::copy(&mut file, &mut self.to)?;
-            return Ok(());
+            while let Some((name, packed)) = next(&mut file)? {
+                news.push(self.write(&name, &packed)?);
+            }
+            return Ok(news);
         }
         let name = path.display().to_string();
         if name.len() > LONGEST_NAME || file.get_ref().metadata()?.len() > LONGEST {
@@ -132,10 +141,22 @@ impl<W: Write> Merging<W> {
         }
         let mut packed = Vec::new();
         GzEncoder::new(file.take(LONGEST), Compression::fast()).read_to_end(&mut packed)?;
+        news.push(self.write(name.as_bytes(), &packed)?);
+        Ok(news)
+    }
+
+    /// Writes a profile, unless it is there. Packing gives the same bytes each time.
+    fn write(&mut self, name: &[u8], packed: &[u8]) -> io::Result<bool> {
+        let mut hasher = DefaultHasher::new();
+        packed.hash(&mut hasher);
+        if !self.written.insert((packed.len(), hasher.finish())) {
+            return Ok(false);
+        }
         self.to.write_all(&(name.len() as u32).to_le_bytes())?;
         self.to.write_all(&(packed.len() as u64).to_le_bytes())?;
-        self.to.write_all(name.as_bytes())?;
-        self.to.write_all(&packed)
+        self.to.write_all(name)?;
+        self.to.write_all(packed)?;
+        Ok(true)
     }
 }
 

@@ -6,9 +6,11 @@ pub(super) fn without_arguments(function: &str) -> String {
     let function = function.replace(PLACEHOLDER, "{anonymous}");
     let mut bare = String::with_capacity(function.len());
     let mut depth = 0usize;
+    let mut is_operator = false;
     let mut rest = function.as_str();
     while let Some(letter) = rest.chars().next() {
-        if depth == 0 && rest.starts_with("operator") {
+        if depth == 0 && begins_operator(&bare, rest) {
+            is_operator = true;
             // The parameters begin at the first parenthesis, but for the call operator at the second.
             let name = if rest.starts_with("operator()") { "operator()".len() } else { "operator".len() };
             let end = rest[name..].find('(').map_or(rest.len(), |at| name + at);
@@ -26,9 +28,16 @@ pub(super) fn without_arguments(function: &str) -> String {
         rest = &rest[letter.len_utf8()..];
     }
     // A template's name begins with its return type.
-    let start = bare.rfind(' ').filter(|_| !bare.contains("operator")).map_or(0, |at| at + 1);
+    let start = bare.rfind(' ').filter(|_| !is_operator).map_or(0, |at| at + 1);
     let bare = &bare[start..];
     if bare.is_empty() { function } else { bare.replace("{anonymous}", PLACEHOLDER) }
+}
+
+/// Whether the rest of a name is that of an operator: the word, not a part of another one.
+fn begins_operator(before: &str, rest: &str) -> bool {
+    let is_of_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    let behind = rest.strip_prefix("operator");
+    behind.is_some_and(|behind| !behind.starts_with(is_of_word) && !before.ends_with(is_of_word))
 }
 
 /// A thread's name out of its two halves, safe to print.
@@ -84,6 +93,8 @@ mod tests {
         assert_eq!(without_arguments("void std::lock<std::mutex>(std::mutex&)"), "std::lock");
         assert_eq!(without_arguments("(anonymous namespace)::work(int)"), "(anonymous namespace)::work");
         assert_eq!(without_arguments("a::operator()(int) const"), "a::operator()");
+        assert_eq!(without_arguments("void Cooperator<int>::f<long>(int)"), "Cooperator::f");
+        assert_eq!(without_arguments("operators<int>::get()"), "operators::get");
         assert_eq!(without_arguments("plain"), "plain");
         assert_eq!(without_arguments("<<<"), "<<<");
     }

@@ -55,6 +55,9 @@ const COUNTED_IN_PROCESS: [usize; 5] = [
     offset_of!(Process, records_ticks),
 ];
 
+/// Words of records in one block of an interval's own: readers refuse a block that is as long as no other writer makes one.
+const WORDS_OF_BLOCK: usize = (1 << 17) - BlockHeader::LENGTH / 8;
+
 /// Where a record is, and whose.
 #[derive(Clone, Copy, Debug)]
 struct Record {
@@ -173,13 +176,18 @@ impl Look {
         if what == Type::Pair as u16 { self.word(at.saturating_add(offset_of!(Pair, key))) } else { 0 }
     }
 
+    /// The sections of waits that are watched from outside.
+    fn watched(&self, records: &[Record]) -> HashSet<u64> {
+        let is_watched = |process: &&Record| self.word(process.at + offset_of!(Process, attached)) != 0;
+        let processes = records.iter().filter(|record| record.is(Type::Process));
+        processes.filter(is_watched).map(|process| process.section).collect()
+    }
+
     /// What was counted so far, in all processes.
     pub fn counted(&self) -> Counted {
         let mut sum = Counted::default();
         // Of waits that are watched from outside there is no acquisition, timed or not.
-        let is_watched = |process: &&Record| self.word(process.at + offset_of!(Process, attached)) != 0;
-        let processes = self.records.iter().filter(|record| record.is(Type::Process));
-        let watched: HashSet<u64> = processes.filter(is_watched).map(|process| process.section).collect();
+        let watched = self.watched(&self.records);
         let pairs = self.records.iter().filter(|record| record.is(Type::Pair));
         for pair in pairs.filter(|pair| !watched.contains(&pair.section)) {
             let of = |field| self.word(pair.at + field);
@@ -229,9 +237,12 @@ impl Look {
             self.at_least(process.at + offset_of!(Process, clock_first_ns), then.clock_last_ns);
         }
         // Whether a pair is the same one is told by its record, so what belongs to pairs comes before they are changed.
-        let distributions: Vec<_> = of(Type::Histograms)
+        let mut distributions: Vec<_> = of(Type::Histograms)
             .filter(|record| record.has(size_of::<Histograms>()))
-            .map(|record| self.distributions_since(before, record))
+            .map(|record| {
+                let words = self.distributions_since(before, record);
+                ((record.section, self.key(place_of(words[1]))), words)
+            })
             .collect();
         for record in of(Type::ByCaller).filter(|record| record.has(ByCaller::LENGTH)) {
             self.callers_since(before, record);
@@ -253,8 +264,11 @@ impl Look {
         for record in of(Type::Histograms) {
             self.leave_out(record);
         }
-        let distributions: Vec<u64> =
-            distributions.into_iter().filter(|of| self.key(place_of(of[1])) != 0).flatten().collect();
+        self.hand_on(&records, &mut distributions);
+        let distributions: Vec<Vec<u64>> = distributions
+            .into_iter()
+            .filter_map(|(_, words)| (self.key(place_of(words[1])) != 0).then_some(words))
+            .collect();
         for thread in of(Type::Thread).filter(|record| record.has(offset_of!(Thread, join_ticks) + 8)) {
             let pid = pids.get(&thread.section).copied().unwrap_or_default();
             let who = (pid, self.word(thread.at + offset_of!(Thread, tid)));
@@ -263,8 +277,25 @@ impl Look {
         self.processes_since(before, &records, &used);
         self.header_since(before, now.since(earlier));
         self.tidy(&ended_before(&records, before));
-        self.append(run, tasks, &distributions);
+        self.append(run, tasks, distributions);
         self.bytes
+    }
+
+    /// Where waits are watched from outside, the first pair of a lock has the distributions of all of its pairs. If nothing happened with
+    /// that one, another one has them. Each comes with its section and with the key of the pair that it was of.
+    fn hand_on(&self, records: &[Record], distributions: &mut [((u64, u64), Vec<u64>)]) {
+        let watched = self.watched(records);
+        let pairs = records.iter().filter(|record| record.is(Type::Pair));
+        let pairs = pairs.filter(|pair| watched.contains(&pair.section));
+        let left: HashMap<(u64, u64), u64> =
+            pairs.map(|pair| ((pair.section, self.key(pair.at)), pair.at as u64 / UNIT)).collect();
+        for ((section, key), words) in distributions {
+            if self.key(place_of(words[1])) == 0
+                && let Some(&pair) = left.get(&(*section, *key))
+            {
+                words[1] = pair;
+            }
+        }
     }
 
     /// Takes the counts of an earlier look out of processes, whose threads are those that `used` a lock since then.
@@ -534,15 +565,20 @@ impl Look {
     }
 
     /// Adds blocks of what the launcher saw, and of what belongs to pairs.
-    fn append(&mut self, run: &RunValues, tasks: &[TaskValues], of_pairs: &[u64]) {
-        let run = RunValues { head: head(Type::Run, Run::LENGTH), ..*run }.words();
-        let tasks =
-            tasks.iter().map(|task| TaskValues { head: head(Type::Task, Task::LENGTH), ..*task }.words());
-        let words: Vec<u64> = run.into_iter().chain(tasks.flatten()).collect();
-        self.append_block(&words);
-        if !of_pairs.is_empty() {
-            self.append_block(of_pairs);
+    fn append(&mut self, run: &RunValues, tasks: &[TaskValues], of_pairs: Vec<Vec<u64>>) {
+        let of_task = |task: &TaskValues| {
+            let task = TaskValues { head: head(Type::Task, Task::LENGTH), ..*task };
+            task.words().to_vec()
+        };
+        let mut block = RunValues { head: head(Type::Run, Run::LENGTH), ..*run }.words().to_vec();
+        for record in tasks.iter().map(of_task).chain(of_pairs) {
+            if block.len() + record.len() > WORDS_OF_BLOCK {
+                self.append_block(&block);
+                block.clear();
+            }
+            block.extend(record);
         }
+        self.append_block(&block);
         let end = self.bytes.len() as u64;
         self.put(offset_of!(Header, allocated), end);
         self.at_least(offset_of!(Header, grown), end);

@@ -189,6 +189,17 @@ impl Drop for File {
     }
 }
 
+/// Bytes of the longest block of a profile.
+pub(crate) fn longest_block(bytes: &[u8]) -> u64 {
+    let (mut at, mut longest) = (PAGE, 0);
+    while let Some(mark) = bytes.get(at as usize..at as usize + 8) {
+        let length = u64::from_le_bytes(mark.try_into().unwrap()) >> 32;
+        longest = longest.max(length);
+        at += length.max(PAGE); // without a mark it is a page that was not used
+    }
+    longest
+}
+
 pub(crate) fn image(pid: u64) -> Image<'static> {
     Image {
         process: ProcessValues {

@@ -199,12 +199,14 @@ fn place(class: &str, event: Object<'_>) -> Option<(Place, Option<Rc<str>>)> {
         let of = |name| thread.field(name).and_then(Object::text);
         Some(Rc::from(printable_up_to(LONGEST_NAME, of("javaName").or_else(|| of("osName"))?)))
     };
+    // Code without a table of lines has none.
+    let source = if site.line > 0 { format!("{}:{}", site.class, site.line) } else { site.class.to_owned() };
     let place = Place {
         way,
         class: waited_for.map(dotted),
         behind: false,
         function: dotted(&format!("{}.{}", site.class, site.method)),
-        source: dotted(&format!("{}:{}", site.class, site.line)),
+        source: dotted(&source),
     };
     Some((place, event.field("previousOwner").and_then(name)))
 }

@@ -382,7 +382,12 @@ impl<'a> Reader<'a> {
                 break;
             }
         }
-        Ok(number.cast_signed())
+        // What is narrower was written without its sign: -1 of an `int` has 32 bits here.
+        Ok(match width {
+            2 => i64::from(number as i16),
+            4 => i64::from(number as i32),
+            _ => number.cast_signed(),
+        })
     }
 
     fn long(&mut self) -> Result<i64, Broken> {
@@ -445,6 +450,9 @@ mod tests {
     fn numbers_are_read_in_both_forms() {
         assert_eq!(reader(&[0x85, 0x01], true).long(), Ok(133));
         assert_eq!(reader(&[0xff; 9], true).long(), Ok(-1));
+        assert_eq!(reader(&[0xff, 0xff, 0xff, 0xff, 0x0f], true).number(4), Ok(-1));
+        assert_eq!(reader(&[0xff, 0xff, 0x03], true).number(2), Ok(-1));
+        assert_eq!(reader(&[0xff, 0xff, 0xff, 0xff, 0x0f], true).long(), Ok(0xffff_ffff));
         assert_eq!(reader(&[0xff, 0xff, 0xff, 0xfe], false).number(4), Ok(-2));
         assert_eq!(reader(&[0, 0, 0, 0, 0, 0, 1, 0], false).long(), Ok(256));
         assert_eq!(reader(&[0x80], true).long(), Err(SHORT));

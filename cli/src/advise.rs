@@ -24,8 +24,8 @@ use std::time::Duration;
 /// chance no longer explains the differences. What was measured is then forecast to the target's cores.
 ///
 /// Nothing is recompiled. The advice names only locks that can be put there and whose gain is more than chance. Where nothing helps it says
-/// so, and what else holds the program back. Exits with 0 whether or not there is something to do; with 3 where the machine was too busy
-/// for any answer. Ctrl-C ends with what is known by then.
+/// so, and what else holds the program back. Exits with 0 whether or not there is something to do; with 3 where what was measured carries
+/// no answer, as where the machine was too busy, which then says why and what to do. Ctrl-C ends with what is known by then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend advise -- ./server --threads {threads}
@@ -65,7 +65,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// What `contend advise` exits with where it may say nothing.
+/// What `advise` and `predict` exit with where the measurements carry no answer.
 pub(crate) const VOID: u8 = 3;
 
 /// Runs `contend advise`.

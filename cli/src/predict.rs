@@ -1,5 +1,6 @@
 //! `contend predict`: what a profiled program does on more cores, with its own lock and with others in its place.
 
+use crate::advise::VOID;
 use crate::arguments::{self, Numbers};
 use crate::machines;
 use crate::output::{self, own_command_line, print, print_json, tell};
@@ -118,9 +119,6 @@ fn together(changes: &[String]) -> anyhow::Result<Option<Change>> {
     }
     Ok(Some(change))
 }
-
-/// Exit status where the profile carries no forecast.
-const VOID: u8 = 3;
 
 /// Runs `contend predict`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {

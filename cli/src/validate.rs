@@ -292,7 +292,9 @@ fn programs(args: &Args) -> anyhow::Result<Vec<Program>> {
 
 fn failed(one: &Validated, screen: Screen) -> String {
     let why = one.failed.as_deref().unwrap_or_default();
-    screen.fit(&format!("{}: not validated: {}.\n", one.program, text::printable(why)))
+    // Why nothing is forecast is whole sentences.
+    let why = text::printable(why.trim_end_matches('.'));
+    screen.fit(&format!("{}: not validated: {why}.\n", one.program))
 }
 
 #[cfg(test)]
@@ -326,6 +328,9 @@ mod tests {
             machine: "this computer, not calibrated: every cost is assumed".into(),
             runs: 5,
         };
+        let why = "no forecast: no lock in it was acquired. Profile longer.";
+        let idle = Validated { failed: Some(why.into()), ..one.clone() };
+        assert_eq!(failed(&idle, Screen::FILE), format!("a: not validated: {why}\n"), "one full stop");
         assert_eq!(
             preface(&[one], false),
             "Each program was profiled on one thread, and measured with 5 runs of every lock and number of threads, interleaved. The \

@@ -286,7 +286,7 @@ impl Compared<'_> {
         let mut text = format!(
             "{} each, interleaved after a warm-up: median (least to greatest); {direction}. Ratios are taken within \
              a round. Equal programs come out as better or worse in fewer than one of 100 comparisons.",
-            text::counted(u64::from(self.asked.runs), "run")
+            text::counted(self.finished() as u64, "run")
         );
         let tried = self.tried();
         if tried > 1 {
@@ -294,11 +294,11 @@ impl Compared<'_> {
                 " That is for each lock: of {tried} locks one comes out so by chance in up to {tried} of 100 calls."
             );
         }
-        if (self.asked.runs as usize) < statistics::LEAST_RUNS {
-            text += &format!(
-                " Fewer than {0} runs cannot tell a difference from chance: --runs {0} or more.",
-                statistics::LEAST_RUNS
-            );
+        if self.finished() < statistics::LEAST_RUNS {
+            let least = statistics::LEAST_RUNS;
+            let is_asked = (self.asked.runs as usize) < least;
+            let remedy = if is_asked { format!(": --runs {least} or more") } else { String::new() };
+            text += &format!(" Fewer than {least} runs cannot tell a difference from chance{remedy}.");
         }
         if self.start_s > 0.0 {
             text += &format!(
@@ -347,6 +347,11 @@ impl Compared<'_> {
         let tried = self.tried();
         let asked = format!("contend compare --lock {} --runs 10 -- …", text::printable(lock));
         if tried > 1 { format!(" Chosen among {tried}: confirm it by `{asked}`.") } else { String::new() }
+    }
+
+    /// Runs that were finished of the lock that has the most: fewer than were asked for after an interrupt, or where glibc failed.
+    fn finished(&self) -> usize {
+        self.rows.iter().map(|row| row.values.iter().flatten().count()).max().unwrap_or(0)
     }
 
     /// Locks that were compared with glibc's.
@@ -490,6 +495,23 @@ mod tests {
                 .table()
                 .json();
         assert_eq!(captured[1]["verdict"], "worse");
+    }
+
+    #[test]
+    fn as_many_runs_are_told_as_were_finished() {
+        let told = |finished: usize, asked: u32| {
+            let mut rows = rows();
+            rows.iter_mut().for_each(|row| row.values.truncate(finished));
+            let mut compared = compared(Metric::WallTime, rows, &[]);
+            compared.asked.runs = asked;
+            compared.explanation()
+        };
+        let cut_short = told(2, 5);
+        assert!(cut_short.starts_with("2 runs each"), "{cut_short}");
+        assert!(cut_short.contains("Fewer than 5 runs cannot tell a difference from chance."), "{cut_short}");
+        assert!(told(2, 2).contains("from chance: --runs 5 or more."), "{}", told(2, 2));
+        let all = told(5, 5);
+        assert!(all.starts_with("5 runs each") && !all.contains("Fewer than"), "{all}");
     }
 
     #[test]

@@ -111,8 +111,12 @@ impl Metric {
     /// that the program wrote.
     pub fn missing(&self, trial: &Trial, flag: &str) -> Option<String> {
         let regex = self.regex().filter(|_| self.of(trial).is_none())?;
+        // Operations that are 0 are none.
+        let counts_none =
+            matches!(self, Self::Captured { regex, per_second: true, .. } if regex.is_match(&trial.output));
+        let number = if counts_none { "no number above 0" } else { "no number" };
         let said =
-            format!("no number in what the program wrote matches {}", text::command_line([flag, regex]));
+            format!("{number} in what the program wrote matches {}", text::command_line([flag, regex]));
         let tail = last_lines(&trial.output);
         if tail.is_empty() {
             return Some(format!("{said}: it wrote nothing"));
@@ -374,6 +378,10 @@ mod tests {
         );
         assert!(missing("(ops)", true).is_some(), "it matches, and is no number");
         assert_eq!(missing("ops ([0-9]+)", false), None);
+        let zero = trial(End::Exited(0), "ops 0\n");
+        let none = metric("ops ([0-9]+)", true).missing(&zero, "--ops-regex").unwrap_or_default();
+        assert!(none.starts_with("no number above 0 in what the program wrote matches"), "{none}");
+        assert_eq!(metric("ops ([0-9]+)", false).missing(&zero, "--metric"), None);
         let nothing = metric("x ([0-9]+)", true).missing(&trial(End::Exited(0), "\n"), "--ops-regex");
         assert!(nothing.is_some_and(|said| said.ends_with("--ops-regex 'x ([0-9]+)': it wrote nothing")));
         assert_eq!(Metric::WallTime.missing(&wrote, "--metric"), None);

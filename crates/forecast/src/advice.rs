@@ -5,7 +5,7 @@
 //! runs of the simulated program with each seed and at both ends of all ranges, each change against the same end without it.
 
 use crate::alternatives;
-use crate::answer::Row;
+use crate::answer::{Point, Row};
 use crate::simulated_program::{Blueprint, Stage, lock_for};
 use locks::catalogue::{self, LOCKS, Lock};
 use profile::{LockKind, ObjectKind};
@@ -105,8 +105,9 @@ pub(crate) struct Adviser<'a> {
     pub(crate) rows: &'a [Row],
 }
 
-/// What the rows say of a change that they show: another lock, or another number of threads.
-fn shown(rows: &[Row], change: &Change, threads: u32) -> Option<Range> {
+/// What the rows say of a change that they show: another lock, or another number of threads. Where the seeds disagree on either side, there
+/// is no figure to tell a gain by.
+fn shown(rows: &[Row], change: &Change, threads: u32) -> Option<Option<Range>> {
     let of_lock = |lock: Option<String>| rows.iter().find(|row| row.lock == lock);
     let own = of_lock(None)?;
     let after = match (&change.lock, change.threads) {
@@ -114,7 +115,9 @@ fn shown(rows: &[Row], change: &Change, threads: u32) -> Option<Range> {
         (None, Some(threads)) if change.is_one_word() => own.at(threads)?,
         _ => return None,
     };
-    Some(after.over(own.at(threads)?))
+    let before = own.at(threads)?;
+    let is_figure = |point: Point| point.measured || !point.unstable;
+    Some((is_figure(after) && is_figure(before)).then(|| after.over(before)))
 }
 
 /// Less is not worth the work of a change.
@@ -180,7 +183,7 @@ impl Adviser<'_> {
         // Readers need a lock that they can share.
         let swapped = lock.or_else(|| shares.then_some("rw"));
         if let Some(times) = shown(self.rows, change, self.case.threads) {
-            return Ok(Gain { times: Some(times), ..self.case.gain(change, swapped) });
+            return Ok(Gain { times, ..self.case.gain(change, swapped) });
         }
         let threads = change.threads.unwrap_or(self.case.threads);
         let after = stage.rates(&changed(change, blueprint), swapped, threads)?;
@@ -206,7 +209,6 @@ pub(crate) fn candidates(best: &[Alternative], peak: Option<u32>, read_mostly: b
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answer::Point;
     use crate::verdict::Verdict;
 
     #[test]
@@ -236,13 +238,19 @@ mod tests {
             }
         };
         let rows = [row(None, [1.0, 0.5]), row(Some("mcs"), [0.9, 1.5])];
-        let gain = |text: &str| shown(&rows, &change(text).unwrap(), 2);
+        let gain = |text: &str| shown(&rows, &change(text).unwrap(), 2).flatten();
         let mcs = gain("lock=mcs").unwrap();
         assert!((mcs.likely - 3.0).abs() < 1e-9 && mcs.low < 2.8 && mcs.high > 3.2, "{mcs:?}");
         assert!((gain("threads=1").unwrap().likely - 2.0).abs() < 1e-9);
         for other in ["lock=ticket", "section=0.5", "section=0.5,lock=mcs", "threads=3"] {
             assert_eq!(gain(other), None, "{other}");
         }
+        // The table has a question mark for what `mcs` does on two threads.
+        let mut open = rows;
+        (open[1].points[1].measured, open[1].points[1].unstable) = (false, true);
+        let gain = |text: &str| shown(&open, &change(text).unwrap(), 2);
+        assert_eq!(gain("lock=mcs"), Some(None), "it is shown, and no figure");
+        assert!(gain("threads=1").is_some_and(|times| times.is_some()));
     }
 
     #[test]

@@ -339,7 +339,9 @@ fn so_far(threads: &[u32], alone: &[Trial]) -> String {
 fn recorded(asked: &Asked, threads: u32, left: Duration) -> anyhow::Result<Option<Recorded>> {
     let begun = Instant::now();
     for tried in 1.. {
-        let Some(recorded) = asked.profile(threads, left)? else { return Ok(None) };
+        let Some(recorded) = asked.profile(threads, left.saturating_sub(begun.elapsed()))? else {
+            return Ok(None);
+        };
         let carries = voids::of_table(&recorded.table.header).is_none();
         if carries || tried == TRIES || begun.elapsed() > left / 4 {
             return Ok(Some(recorded));
@@ -381,19 +383,29 @@ fn per_thread(
     if !matches!(asked.work, Counted::Same) || first == last {
         return Ok(false);
     }
-    let taken = |run: &Recorded| run.table.rows.iter().map(LockRow::acquisitions).sum::<u64>() as f64;
-    let grown = taken(&recorded[recorded.len() - 1]) / taken(&recorded[0]).max(1.0);
+    let taken = |run: &Recorded| run.table.rows.iter().map(LockRow::acquisitions).sum::<u64>();
+    let [few, many] = [&recorded[0], &recorded[recorded.len() - 1]].map(taken);
+    let grown = many as f64 / few.max(1) as f64;
     let elapsed = |trial: &Trial| trial.elapsed.as_secs_f64();
     let took = elapsed(&alone[recorded.len() - 1]) / elapsed(&alone[0]);
-    has_own_work(took, grown, f64::from(*last) / f64::from(*first)).ok_or_else(|| {
-        UsageError::new(format!(
-            "the program runs for {:.1} s on {} and on {last}, and takes its locks {grown:.2} times as often: what it has done \
-             in that time only its output tells. Say where, as in --ops-regex 'operations: ([0-9]+)' or --metric '([0-9.]+) per second'",
-            elapsed(&alone[0]),
-            threads_in_words(*first),
-        ))
-        .into()
-    })
+    has_own_work(took, grown, f64::from(*last) / f64::from(*first))
+        .ok_or_else(|| UsageError::new(untold_work(alone[0].elapsed, [*first, *last], [few, many])).into())
+}
+
+/// Why it is not known what a program has done that runs for as long on the `last` number of threads as on the `first`, and took its
+/// locks so many times on each.
+fn untold_work(elapsed: Duration, [first, last]: [u32; 2], [few, many]: [u64; 2]) -> String {
+    let locks = if few == 0 && many == 0 {
+        "no lock that is recorded".to_owned()
+    } else {
+        format!("its locks {:.2} times as often", many as f64 / few.max(1) as f64)
+    };
+    format!(
+        "the program runs for {} on {} and on {last}, and takes {locks}: what it has done in that time only its output tells. Say where, \
+         as in --ops-regex 'operations: ([0-9]+)' or --metric '([0-9.]+) per second'",
+        report::text::time(1e9 * elapsed.as_secs_f64()),
+        threads_in_words(first),
+    )
 }
 
 /// Whether each thread has work of its own, where runs on `more` times the threads take so many times as long and take locks so many
@@ -821,6 +833,14 @@ mod tests {
         );
     }
 
+    /// The table has it that `adaptive` collapses with 60 %.
+    #[test]
+    fn no_legend_decides_what_the_verdict_beside_it_leaves_open() {
+        let page = advice().page().unwrap().html();
+        assert!(page.contains("adaptive, predicted") && page.contains("uncertain: 60 % collapses"), "{page}");
+        assert!(!page.contains(", no collapse") && !page.contains("collapsed from"), "{page}");
+    }
+
     #[test]
     fn what_chance_explains_is_not_advised() {
         let cases = vec![
@@ -1008,6 +1028,27 @@ mod tests {
         assert!(said.contains("put `rw` in its place: about 20 times on 48 (5.0 to 40)."), "{said}");
     }
 
+    /// No lock that was tried gains anything there, or the seeds disagree on how much.
+    #[test]
+    fn a_program_that_is_to_collapse_there_is_not_said_to_have_no_lock_that_limits_it() {
+        let cases = vec![
+            case(None, 1, &about(100.0)),
+            case(None, 2, &about(198.0)),
+            case(swap("rw"), 2, &about(198.0)),
+        ];
+        let mut advice = Advice::measured(target("opteron-8x6"), measured(cases, 2));
+        advice.findings[0].suspect.waited = 0.0;
+        let mut said = |verdict: &str| {
+            advice.findings[0].rows[0].verdict = Some(verdict.into());
+            advice.terminal(Screen::FILE).replace('\n', " ")
+        };
+        let falls = said("collapses at 16 (8 to 32), 93 %");
+        assert!(falls.contains("does not hold ./server back here; on opteron-8x6 it may."), "{falls}");
+        for other in ["collapses at 2, measured", "still rises at 48, 90 %", "uncertain: 60 % collapses"] {
+            assert!(said(other).starts_with("No lock holds ./server back."), "{}", said(other));
+        }
+    }
+
     #[test]
     fn another_lock_is_named_with_the_gain_that_it_is_named_for() {
         let mut advice = advice();
@@ -1058,6 +1099,17 @@ mod tests {
         assert_eq!(has_own_work(0.55, 3.0, 2.0), Some(false), "they share it, and take locks to do so");
         assert_eq!(has_own_work(1.0, 1.3, 2.0), None, "it runs for a time of its own");
         assert_eq!(has_own_work(1.0, 0.3, 2.0), None, "and does less in it");
+    }
+
+    #[test]
+    fn a_program_without_locks_takes_none_as_often() {
+        let said = |elapsed, taken| untold_work(Duration::from_millis(elapsed), [1, 2], taken);
+        let without = said(20, [0, 0]);
+        let words =
+            "the program runs for 20.0 ms on 1 thread and on 2, and takes no lock that is recorded: what it";
+        assert!(without.starts_with(words), "{without}");
+        let some = said(1_000, [1_000, 1_300]);
+        assert!(some.contains("for 1.00 s on 1 thread and on 2, and takes its locks 1.30 times"), "{some}");
     }
 
     pub(super) fn asked(command: &[&str], folder: &Path) -> Asked {

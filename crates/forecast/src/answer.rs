@@ -11,6 +11,7 @@ use crate::void::LeftOut;
 use crate::{Alternative, advice, family_of};
 use model::Family;
 use profile::{LockKind, LockTable};
+use pthread::site::Site;
 use report::text;
 use serde::Serialize;
 use session::ensure_usage;
@@ -627,15 +628,17 @@ fn unstable(simulated: &Simulated) -> Option<String> {
 
 /// The case that changes are asked of.
 pub(crate) fn case(subject: &Subject, machine: &MachineFile, plan: &Plan) -> Case {
+    // The locks of one site are replaced together: a name with the number of one of them is none that `--only` takes.
+    let site = Site::without_number(&subject.row.name);
     Case {
-        site: subject.row.name.clone(),
+        site: site.to_owned(),
         family: subject.observed.family,
         parameters: subject.parameters.clone(),
         costs: machine.costs(),
         variant: model::Variant::default(),
         cores: plan.threads.clone(),
         threads: plan.threads.last().copied().unwrap_or(1),
-        how: how_to_swap(&subject.row.name, subject.row.kind),
+        how: how_to_swap(site, subject.row.kind),
     }
 }
 
@@ -653,9 +656,8 @@ fn changes(rows: &[Row], candidates: &[Alternative], kind: LockKind, read_share:
     };
     let best: Vec<_> = others.iter().filter_map(of_row).take(BEST).collect();
     let own = &rows[0];
-    let peak = own.points.iter().max_by(|a, b| a.value.total_cmp(&b.value)).map(|point| point.threads);
     let falls = own.verdict.collapses >= 0.5;
-    advice::candidates(&best, peak.filter(|_| falls), read_share > Some(0.5))
+    advice::candidates(&best, own.peak().filter(|_| falls), read_share > Some(0.5))
 }
 
 /// The locks that a page offers to put in the lock's place: what eliding gives has two ends, which a preview does not know.
@@ -872,6 +874,43 @@ mod tests {
         let is_shared = |one: &Alternative| advice::can_be_tried(one, LockKind::Object(ObjectKind::Rwlock));
         assert!(usual(ObjectKind::Rwlock).iter().all(is_shared));
         assert_eq!(usual(ObjectKind::Mutex).len(), Family::ALL.len());
+    }
+
+    /// A profile tells the locks that one call made apart by numbers, and `contend run` takes them all together.
+    #[test]
+    fn one_of_several_locks_of_a_site_is_tried_by_the_name_of_all() {
+        let mut table = crate::void::tests::table_beside_left_out(0.0);
+        table.header.untouched = profile::read::Untouched::default();
+        let mut costly = profile::LockRow { name: "cold#2".into(), ..table.rows[0].clone() };
+        costly.exclusive.wait = profile::Times { count: 10, total_ns: 1e6, ..profile::Times::default() };
+        table.rows.push(costly);
+        let file = std::path::Path::new("p.contend");
+        let subject = Subject::new(&[table], None, Range::exact(50.0), Besides::default(), file);
+        let subject = subject.unwrap().unwrap();
+        assert_eq!((&*subject.row.name, &*subject.name), ("cold#2", "cold, 2 locks"));
+        let case = case(&subject, &carried::machine(TYPICAL), &Plan::of(&[2], 1));
+        assert_eq!(case.site, "cold");
+        assert!(case.how["mcs"].contains("contend run --only cold=mcs -- CMD"), "{}", case.how["mcs"]);
+        assert!(launch::parse_site("cold=mcs").is_ok() && launch::parse_site("cold#2=mcs").is_err());
+    }
+
+    /// The table has a question mark in its place.
+    #[test]
+    fn a_number_of_threads_on_which_the_seeds_disagree_is_not_advised() {
+        let point = |(threads, value): (u32, f64)| Point {
+            threads,
+            value,
+            low: value,
+            high: value,
+            measured: false,
+            unstable: threads == 4,
+        };
+        let values = [1.0, 1.5, 3.0, 0.5];
+        let points: Vec<Point> = [1, 2, 4, 8].into_iter().zip(values).map(point).collect();
+        let verdict = Verdict::of(&[1, 2, 4, 8], &[values.to_vec()], |drawn| drawn);
+        let row = Row { lock: None, code: String::new(), points, verdict };
+        let all = changes(&[row], &[], LockKind::Object(ObjectKind::Mutex), None);
+        assert_eq!(all.iter().find_map(|change| change.threads), Some(2));
     }
 
     #[test]

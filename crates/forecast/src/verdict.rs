@@ -121,21 +121,29 @@ pub(crate) fn outcome(threads: &[u32], values: &[f64]) -> (Kind, u32) {
     }
     let last = values.len() - 1;
     let half = (0..last).rev().find(|&place| threads[place] <= threads[last] / 2);
-    match half {
-        Some(half) if values[last] < GROWTH * values[half] => {
-            // Where it first is as good as at its peak.
-            let level = values.iter().position(|&value| value * GROWTH > values[peak]).unwrap_or(peak);
-            (Kind::LevelsOff, threads[level])
-        }
-        _ => (Kind::Rises, threads[last]),
+    let is_level = match half {
+        Some(half) => values[last] < GROWTH * values[half],
+        // Without half of the threads to compare with, it rises where it does more than on the fewest.
+        None => last > 0 && values[last] <= values[0],
+    };
+    if !is_level {
+        return (Kind::Rises, threads[last]);
     }
+    // Where it first is as good as at its peak.
+    let level = values.iter().position(|&value| value * GROWTH > values[peak]).unwrap_or(peak);
+    (Kind::LevelsOff, threads[level])
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let percent = 100.0 * self.probability;
         if !self.is_decided() {
-            return write!(out, "uncertain: {:.0} % collapses", 100.0 * self.collapses);
+            // Rounded up it could be as much as what is decided.
+            return write!(
+                out,
+                "uncertain: {:.0} % collapses",
+                (100.0 * self.collapses).min(100.0 * DECIDED - 1.0)
+            );
         }
         let Threads { low, likely, high } = self.at;
         match self.kind {
@@ -171,8 +179,17 @@ mod tests {
         assert_eq!(of(curves(&[(88, level), (12, early)])), "rises to 2, then level, 88 %");
         assert_eq!(of(curves(&[(60, early), (40, rises)])), "uncertain: 60 % collapses");
         assert_eq!(of(curves(&[(40, early), (60, rises)])), "uncertain: 40 % collapses");
+        assert_eq!(of(curves(&[(698, early), (302, rises)])), "uncertain: 69 % collapses");
         assert_eq!(of(curves(&[(50, level), (45, rises), (5, early)])), "no collapse, 95 %");
         assert_eq!(of(curves(&[(100, rises)])), "still rises at 8, 100 %");
         assert_eq!(of(curves(&[(100, [1.0; 4])])), "level, 100 %");
+    }
+
+    #[test]
+    fn what_falls_a_little_does_not_rise_where_half_of_the_threads_was_not_asked_for() {
+        assert_eq!(outcome(&[5, 8], &[1.0, 0.95]), (Kind::LevelsOff, 5));
+        assert_eq!(outcome(&[5, 8], &[1.0, 1.4]), (Kind::Rises, 8));
+        assert_eq!(outcome(&[5, 8], &[1.0, 0.8]), (Kind::Collapses, 8));
+        assert_eq!(outcome(&[8], &[1.0]), (Kind::Rises, 8), "there is nothing to compare with");
     }
 }

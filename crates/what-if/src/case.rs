@@ -67,10 +67,12 @@ impl Case {
         let code = ran
             .or_else(|| change.lock.as_ref().map(|lock| lock.name.as_str()))
             .or_else(|| change.reads.map(|_| "rw"));
+        // No command takes a mutex shared, and in the source it becomes another type than one of the same lock as a mutex.
+        let becomes_shared = change.reads.is_some() && self.parameters.read_share.is_none();
         Gain {
             change: change.name(),
             instruction: change.instruction(&self.site, code),
-            how: code.and_then(|code| self.how.get(code).cloned()),
+            how: code.filter(|_| !becomes_shared).and_then(|code| self.how.get(code).cloned()),
             threads: self.threads,
             times: self.by_chain(change),
         }
@@ -284,8 +286,11 @@ pub(crate) mod tests {
     fn a_gain_names_the_lock_that_stands_in_and_how_it_is_put_in_place() {
         let gain = case(Family::Blocking, 8).gain(&change("reads=0.9"), None);
         assert!(gain.instruction.contains("put `rw` in its place"), "{}", gain.instruction);
-        assert_eq!(gain.how.as_deref(), Some("Try it."));
         assert!(!gain.terminal().contains('\u{1b}'));
+        assert_eq!(gain.how, None, "no command takes a mutex shared");
+        let mut of_readers = case(Family::Blocking, 8);
+        of_readers.parameters.read_share = Some(0.5);
+        assert_eq!(of_readers.gain(&change("reads=0.9"), None).how.as_deref(), Some("Try it."));
     }
 
     #[test]

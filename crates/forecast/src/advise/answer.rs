@@ -73,6 +73,12 @@ impl Row {
         self.failure.as_deref().or(self.verdict.as_deref())
     }
 
+    /// Whether its verdict is that it collapses on the target, where no measurement shows that.
+    fn is_forecast_to_collapse(&self) -> bool {
+        let collapses = self.verdict.as_deref().filter(|verdict| verdict.starts_with("collapses"));
+        collapses.is_some_and(|verdict| !verdict.ends_with("measured"))
+    }
+
     fn is_better(&self) -> bool {
         self.is == Some(Verdict::Better.name())
     }
@@ -438,6 +444,9 @@ impl Advice {
             }
             (false, false, true) => {
                 format!("{program} waits for {lock}, and no other lock in its place helps.")
+            }
+            (false, false, false) if finding.rows[0].is_forecast_to_collapse() => {
+                format!("{lock} does not hold {program} back here; on {} it may.", self.target)
             }
             (false, false, false) => {
                 format!("No {a_lock} holds {program} back. Of its locks, {lock} takes most of its time.")

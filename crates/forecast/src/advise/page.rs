@@ -39,7 +39,8 @@ impl Advice {
         }
         let title =
             format!("{} in {}, on {}", finding.suspect.name, self.measured.command.join(" "), self.target);
-        Ok(Some(Plot::new(title, &curves)?.axis("threads")))
+        // The program as it is comes first. What becomes of a curve is said by its verdict, with how likely that is.
+        Ok(Some(Plot::new(title, &curves)?.axis("threads").bold_first()))
     }
 
     /// What was predicted from one thread's profile, beside what was measured; none where nothing was.

@@ -18,9 +18,12 @@ pub(super) fn of_rust(table: Option<&LockTable>) -> String {
             text::printable(&row.name),
             text::time(row.waited_ns()),
         ),
-        None => "It is a Rust program, whose own locks are no pthread's: they are neither seen nor swapped here. `contend profile` \
-                 as root shows the waits for them."
-            .to_owned(),
+        None => {
+            let none = if table.is_some() { ", and none was that is known to be for one" } else { "" };
+            format!(
+                "It is a Rust program, whose own locks are no pthread's: they cannot be swapped; of them waits alone are recorded{none}."
+            )
+        }
     }
 }
 
@@ -79,9 +82,9 @@ pub(super) fn besides(
         ));
     }
     let busy = measured.case(by, most).and_then(super::Case::busy)?;
-    let fewest = f64::from(measured.threads[0]);
-    // Threads that wait for another lock than the program's own may spin.
-    if by.is_none() && busy > reached * fewest * (1.0 + PART) {
+    let first = measured.threads[0];
+    // Threads that wait for another lock than the program's own may spin. One number of threads is compared with itself.
+    if by.is_none() && most > first && busy > reached * f64::from(first) * (1.0 + PART) {
         return Some(format!(
             "Besides, its threads keep {busy:.1} cores busy for {reached:.1} times the work, which these locks do not explain: \
              they may share data outside of locks, or a cache."
@@ -125,6 +128,37 @@ mod tests {
         let said = besides(&table, &super::super::tests::measured(Vec::new(), 2), None, 1.0, false)
             .expect("a reason");
         assert!(said.starts_with("Besides, for 93 % of their time"), "{said}");
+    }
+
+    /// Waits for them are recorded without further rights.
+    #[test]
+    fn a_rust_program_whose_own_locks_were_not_waited_for_is_said_to_have_no_such_wait() {
+        let table = crate::void::tests::table_beside_left_out(0.0);
+        let said = of_rust(Some(&table));
+        assert!(
+            said.ends_with("waits alone are recorded, and none was that is known to be for one."),
+            "{said}"
+        );
+        assert!(of_rust(None).ends_with("waits alone are recorded."), "{}", of_rust(None));
+    }
+
+    /// A command that takes no number of threads, two of which ran 1.4 at a time: it is held against nothing but itself.
+    #[test]
+    fn one_number_of_threads_tells_of_no_work_that_more_cores_do() {
+        let header = TableHeader { elapsed_ns: 1e9, cpu_ns: 1.4e9, ..TableHeader::default() };
+        let table = LockTable { header, rows: Vec::new(), striped: Vec::new(), kernel: None, program: None };
+        let of = |threads: &[u32], busy: f64| {
+            let case = |&threads: &u32| super::super::Case {
+                cores_busy: vec![busy; 5],
+                ..super::super::measured::tests::case(None, threads, &[1.0; 5])
+            };
+            let mut measured = super::super::tests::measured(threads.iter().map(case).collect(), 2);
+            measured.threads = threads.to_vec();
+            besides(&table, &measured, None, 1.0, false)
+        };
+        assert_eq!(of(&[1], 1.4), None);
+        let said = of(&[1, 2], 1.9).unwrap_or_default();
+        assert!(said.contains("keep 1.9 cores busy for 1.0 times the work"), "{said}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::blueprint::{Blueprint, lock_for, own_lock};
 use super::stage::{Done, Draw, Stage};
 use crate::answer::catalogue_sleeps;
 use crate::{Alternative, Conflicts};
+use anyhow::ensure;
 use compare::statistics;
 use curve::Point;
 use locks::catalogue;
@@ -13,7 +14,7 @@ use profile::{LockKind, ObjectKind};
 use rayon::prelude::*;
 use serde::Serialize;
 use session::progress::{Progress, Work};
-use session::seeds;
+use session::{interrupt, seeds};
 
 /// Throughput at a number of threads, relative to one thread of the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -198,7 +199,10 @@ fn simulate_all(
     // The longest first, so that no core is left with them at the end.
     jobs.sort_by_key(|job| std::cmp::Reverse(job.threads));
     let steps = progress.start(Work::Simulations, jobs.len());
+    // What was measured before an interrupt is forecast; one that comes now is for the forecast.
+    let was_interrupted = interrupt::came();
     jobs.par_iter_mut().try_for_each(|job| {
+        ensure!(was_interrupted || !interrupt::came(), "an interrupt has ended the forecast");
         let Variant { locks, apart: is_apart, .. } = &variants[job.variant];
         let blueprint = if *is_apart { &apart } else { blueprint };
         job.done = Some(stage.one(blueprint, locks, job.threads, job.draw)?);

@@ -18,6 +18,7 @@ use crate::simulated_program::{self, Plan, Simulated, Stage};
 use crate::subject::{Besides, Subject};
 use anyhow::Context as _;
 use compare::calibrate::{Cores, Placement};
+use compare::comparison::describe;
 use compare::rounds::{End, LockRuns, measure};
 use compare::{swaps, trial};
 use curve::Point;
@@ -323,11 +324,7 @@ fn measured(
     };
     let base = Point::of_runs(1, &values(&runs[0], 1)).map_or(0.0, |point| point.value);
     if base <= 0.0 {
-        let why = match runs[0].failure {
-            Some((failure, _)) => format!("it failed on one thread: {failure:?} {}", runs[0].output_tail),
-            None => "it was not run to its end".to_owned(),
-        };
-        return Ok(Err(why));
+        return Ok(Err(nothing_to_compare(&runs[0])));
     }
     let points = cases.iter().zip(&runs).filter_map(|((lock, threads), runs)| {
         let relative: Vec<_> = values(runs, *threads).iter().map(|value| value / base).collect();
@@ -336,4 +333,44 @@ fn measured(
     let untouched = setting.locks.iter().filter(|lock| !touched.contains(*lock)).cloned().collect();
     let (points, machine) = (points.collect(), setting.machine.clone());
     Ok(Ok(Measured { machine, runs: setting.runs, cores, points, untouched, noise, placement }))
+}
+
+/// Why nothing can be relative to these runs, on one thread with the program's own locks.
+fn nothing_to_compare(runs: &LockRuns) -> String {
+    match runs.failure {
+        Some(failure) => {
+            let tail = match &*runs.output_tail {
+                "" => String::new(),
+                tail => format!(": {tail}"),
+            };
+            format!("on one thread it failed ({}){tail}", describe(failure))
+        }
+        None if runs.values.iter().any(Option::is_some) => {
+            "on one thread its metric is 0 or less, to which nothing is relative".to_owned()
+        }
+        None => "it was not run to its end".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use compare::rounds::Failure;
+
+    #[test]
+    fn why_nothing_is_relative_to_one_thread_is_said_in_words() {
+        let runs = LockRuns::new(GLIBC);
+        assert_eq!(nothing_to_compare(&runs), "it was not run to its end");
+        let failed = LockRuns {
+            failure: Some((Failure::NoMetric, 0)),
+            output_tail: "ops: none".into(),
+            ..runs.clone()
+        };
+        assert_eq!(
+            nothing_to_compare(&failed),
+            "on one thread it failed (printed no metric in the warm-up): ops: none"
+        );
+        let idle = LockRuns { values: vec![Some(0.0); 5], ..runs };
+        assert!(nothing_to_compare(&idle).contains("its metric is 0"), "{}", nothing_to_compare(&idle));
+    }
 }

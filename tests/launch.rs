@@ -412,6 +412,19 @@ fn what_a_swap_changed_is_said() {
     );
 }
 
+/// The word of the thread's area is not touched where the kernel does not know it, whatever the machine that this runs on.
+#[test]
+fn time_slices_are_extended_or_it_is_said_that_they_cannot_be() {
+    let place = directory();
+    let injected = injected();
+    let mut command = contend(place.path(), &["run", "--lock", "mutex=mcs", "--", &injected, "2", "10"]);
+    command.env("CONTEND_TIME_SLICE", "1");
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    let is_said = outcome.stderr.contains("CONTEND_TIME_SLICE: `1` needs Linux 7.0");
+    assert!(is_said || outcome.stderr.is_empty(), "{outcome}");
+}
+
 /// A profile that the user names is of this program as it is now, or it would name other locks, or none.
 #[test]
 fn a_profile_of_another_program_or_of_what_it_was_gives_no_names() {

@@ -24,6 +24,7 @@ pub mod random;
 #[doc = include_str!("refused.md")]
 mod refused {}
 mod run;
+pub mod time_slice;
 pub mod transaction;
 mod wait;
 mod word;

@@ -45,6 +45,7 @@ use crate::recorder::{self, Outcome, Refusal};
 use crate::state::Entered;
 use crate::thread;
 use crate::time::Time;
+use crate::time_slice;
 
 /// A condition variable, ours or glibc's.
 #[repr(C, align(8))]
@@ -219,6 +220,7 @@ impl Cond {
         {
             recorder::cond_waits(thread::current().recording(), started);
         }
+        time_slice::about_to_sleep();
         let mut waiting = Waiting { cond: self, mutex, given_up };
         let timed_out =
             with_cleanup(cancelled, (&raw mut waiting).cast(), || self.sleep_while(sequence, deadline));
@@ -326,6 +328,7 @@ impl Cond {
             recorder::releasing(thread::current().recording(), mutex.trace(), recorder::Mode::Exclusive);
             recorder::cond_waits(thread::current().recording(), started);
         }
+        time_slice::about_to_sleep();
         // SAFETY: the caller's arguments, passed on.
         let error = unsafe {
             match until {
@@ -372,6 +375,7 @@ impl Cond {
             Ok(given_up) => given_up,
             Err(error) => return error,
         };
+        time_slice::about_to_sleep();
         let mut bridged = Bridged { mutex, given_up };
         let timed_out = with_cleanup(bridge_cancelled, (&raw mut bridged).cast(), || {
             loop {

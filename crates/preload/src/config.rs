@@ -15,7 +15,7 @@ use pthread::site::SEPARATOR;
 use crate::algorithm::{self, Algorithm};
 use crate::choice::{self, Choice, IN_ARENA};
 use crate::files::fresh_memory;
-use crate::{arena, recorder, site, tally};
+use crate::{arena, recorder, site, tally, time_slice};
 
 static VERBOSE: AtomicBool = AtomicBool::new(false);
 
@@ -88,6 +88,9 @@ pub(crate) unsafe fn read(environment: *const *const c_char) {
     }
     VERBOSE
         .store(environment.get(environment::VERBOSE).is_some_and(|value| value == c"1"), Ordering::Relaxed);
+    if environment.get(time_slice::VARIABLE).is_some_and(|value| value == c"1") && !time_slice::start() {
+        complain(time_slice::VARIABLE.as_bytes(), b"1", time_slice::NEEDS);
+    }
     if let Some(path) = environment.get(environment::TALLY) {
         tally::attach(path);
     }

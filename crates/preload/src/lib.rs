@@ -16,6 +16,7 @@
 //! | `algorithm` | the locks of the catalogue behind function pointers, and what emulation adds to them |
 //! | `state`     | entering and leaving a lock, across forks                                            |
 //! | `generation` | how often the process was forked off, and how a child notices that it is one        |
+//! | `time_slice` | holders of locks that would like to keep their core                                  |
 //! | `arena`     | side table for lock state that does not fit into the pthread object                  |
 //! | `thread`    | what is kept for each thread                                                         |
 //! | `site`, `symbols` | locks and call sites that the configuration names                              |
@@ -57,4 +58,5 @@ mod tag;
 mod tally;
 mod thread;
 mod time;
+mod time_slice;
 mod unwind;

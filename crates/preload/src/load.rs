@@ -7,6 +7,7 @@ use crate::signals_blocked::{block_signals, unblock_signals};
 use crate::tag::Initialisation;
 use crate::{
     cancellation, choice, config, generation, handles, misuse, real, recorder, rwlock, tally, thread,
+    time_slice,
 };
 
 /// glibc calls constructors with the arguments of the program and its environment.
@@ -89,6 +90,7 @@ fn child_begins() {
     Initialisation::end();
     machine::host::forget_sleepers();
     generation::next(); // other threads of the child use locks from here on
+    time_slice::forked(thread);
     recorder::forked_child(&thread.recorded);
     rwlock::keep_own_reads(thread);
 }

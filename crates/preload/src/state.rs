@@ -22,6 +22,7 @@ use crate::recorder::{self, Call, Mode, Trace};
 use crate::tag::Initialisation;
 use crate::thread::Thread;
 use crate::time::Time;
+use crate::time_slice;
 
 /// How long an acquisition may wait.
 #[derive(Clone, Copy)]
@@ -147,7 +148,11 @@ impl<'a> State<'a> {
     /// Takes the lock alone. `RECORD` asks for the stamp of a wait.
     #[inline(always)]
     pub(crate) fn enter<const RECORD: bool>(self, patience: Patience) -> Entered {
-        self.take::<RECORD>(Exclusive, patience)
+        let entered = self.take::<RECORD>(Exclusive, patience);
+        if entered.is_ok() {
+            time_slice::acquired();
+        }
+        entered
     }
 
     /// Takes the lock shared; `again` says that the caller reads under it already and must not wait for writers.
@@ -233,11 +238,13 @@ impl<'a> State<'a> {
     /// Gives the lock up. Nothing of the object is touched after the next owner can be in.
     #[inline(always)]
     pub(crate) fn leave(self) {
-        if !is_now(self.generation.load(Ordering::Relaxed)) {
-            return self.leave_after_fork(self.choice.algorithm.release);
+        if is_now(self.generation.load(Ordering::Relaxed)) {
+            // SAFETY: the promise of `State::new`.
+            unsafe { (self.choice.algorithm.release)(self.at) };
+        } else {
+            self.leave_after_fork(self.choice.algorithm.release);
         }
-        // SAFETY: the promise of `State::new`.
-        unsafe { (self.choice.algorithm.release)(self.at) }
+        time_slice::released();
     }
 
     /// Gives up a shared hold.

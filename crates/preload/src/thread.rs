@@ -7,6 +7,7 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 
 use libc::{clockid_t, pthread_attr_t, pthread_t, timespec};
+use machine::time_slice::Holds;
 
 use crate::cancellation::with_cleanup;
 use crate::signals_blocked::Before;
@@ -30,6 +31,8 @@ pub(crate) struct Thread {
     pub(crate) forking: Cell<bool>,
     /// What it let through before it began to fork.
     pub(crate) before_fork: Cell<Before>,
+    /// The locks of ours that it holds alone, where time slices are extended.
+    pub(crate) slice: Holds,
     /// The recorder's part.
     pub(crate) recorded: recorder::PerThread,
 }

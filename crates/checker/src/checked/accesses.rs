@@ -6,7 +6,7 @@ use machine::{Deadline, Event as Note, Ordering};
 
 use super::Arrival;
 use super::progress::{Attempt, LONG_NS, MOST_OWN_ACCESSES, MOST_POLLS, PolledLoad, Reads};
-use super::session::Session;
+use super::session::{Session, State};
 use crate::explorer::Access;
 use crate::graph::{Compare, EventId, LocationId};
 use crate::model::{Model, Strength};
@@ -118,9 +118,7 @@ impl Session {
             Err((location, _)) => return self.settle(location, value),
         };
         let fenced = self.with(|state| {
-            if let Some(attempt) = &mut state.attempt {
-                attempt.changed = true;
-            }
+            state.attempt_changes();
             state.model.fence_after_store(ordering)
         });
         self.answered(|state| state.engine().write(access, value, None));
@@ -177,8 +175,9 @@ impl Session {
             };
             let write = Access { strength: write(state.model), compare: None, ..access };
             match &mut state.attempt {
-                Some(attempt) if new == old => {
-                    attempt.is_second = attempt.pending.replace((write, new, read)).is_some();
+                // A store to part of a word is one whatever was there.
+                Some(attempt) if new == old && !access.strength.has(Strength::PART) => {
+                    attempt.pending = Some((write, new, read));
                     (has_space, None)
                 }
                 attempt => {
@@ -252,6 +251,7 @@ impl Session {
         };
         let scheduled = self.with(|state| {
             state.buffers_parts |= matches!(state.model, Model::Tso | Model::Pso);
+            state.attempt_changes();
             state.is_scheduled().then(|| write(state.model))
         });
         if let Some(strength) = scheduled {
@@ -269,7 +269,12 @@ impl Session {
 
     pub(super) fn plain(&self, address: usize, written: Option<u64>, site: &'static Site<'static>) -> u64 {
         match self.access(address, |_| Strength::NONE, Ordering::Relaxed, site) {
-            Ok(access) => self.answered(|state| state.engine().plain(access, written)),
+            Ok(access) => {
+                if written.is_some() {
+                    self.with(State::attempt_changes);
+                }
+                self.answered(|state| state.engine().plain(access, written))
+            }
             Err((location, old)) => {
                 let value = written.unwrap_or(old);
                 self.settle(location, value);
@@ -341,16 +346,16 @@ impl Session {
         self.with(|state| (state.attempt, state.polled) = (Some(Attempt::default()), None));
         let succeeded = attempt();
         let done = self.with(|state| state.attempt.take()).expect("attempts do not nest");
-        if !succeeded {
-            return Err((!done.changed).then_some(done.reads));
+        if !succeeded && !done.changed {
+            return Err(Some(done.reads));
         }
-        if done.is_second {
+        if done.went_on {
             self.cannot_follow();
         }
         if let Some((access, value, read)) = done.pending {
             self.answered(|state| state.engine().write(access, value, Some(read)));
         }
-        Ok(())
+        if succeeded { Ok(()) } else { Err(None) }
     }
 
     /// The location that stands for the sleepers of the futex word at an address.

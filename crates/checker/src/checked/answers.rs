@@ -11,6 +11,9 @@ impl Session {
     pub(super) fn answered<T>(&self, mut ask: impl FnMut(&mut State) -> Result<T, Stop>) -> T {
         let scheduled = self.with(|state| {
             state.polled = None;
+            if let Some(attempt) = &mut state.attempt {
+                attempt.went_on |= attempt.pending.is_some();
+            }
             state.is_scheduled()
         });
         if scheduled {

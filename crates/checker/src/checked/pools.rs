@@ -6,13 +6,14 @@ use std::ptr::NonNull;
 use machine::Ordering;
 
 use super::arena::{NAMED_NODES, NodeLocations, NodeType, POOL_NODES};
-use super::session::Session;
+use super::session::{Session, State};
 use crate::graph::{EventKind, LocationId, MAX_THREADS};
 
 impl Session {
     /// Marks a node as taken or freed.
     fn mark_node(&self, life: LocationId, kind: EventKind, site: &'static Site<'static>) {
         let thread = self.thread().expect("only threads take nodes");
+        self.with(State::attempt_changes);
         self.answered(|state| state.engine().node(thread, life, kind, Some(site)));
     }
 

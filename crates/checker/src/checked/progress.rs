@@ -10,12 +10,12 @@ use crate::walker::Key;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Attempt {
     pub(super) reads: Reads,
-    /// Something was written that was not there before.
+    /// Something was written that was not there before, to memory, to a plain cell or to a pool of queue nodes.
     pub(super) changed: bool,
     /// A read-modify-write that writes what it read, not entered yet.
     pub(super) pending: Option<(Access, u64, EventId)>,
-    /// There was another one before it, which is lost.
-    pub(super) is_second: bool,
+    /// The attempt went on behind it. What follows would come before its write, which would release it as well.
+    pub(super) went_on: bool,
 }
 
 /// A load that a later one may repeat.
@@ -54,7 +54,7 @@ impl Time {
 impl Attempt {
     pub(super) fn add_to(&self, key: &mut Key) {
         let pending = self.pending.map_or(0, |(_, value, _)| value.wrapping_add(1));
-        key.add((self.reads.count as u64) << 2 | u64::from(self.is_second) << 1 | u64::from(self.changed));
+        key.add((self.reads.count as u64) << 2 | u64::from(self.went_on) << 1 | u64::from(self.changed));
         key.add(pending);
         self.reads.iter().for_each(|read| key.add(u64::from(read.index) << 32));
     }

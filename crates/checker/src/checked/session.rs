@@ -292,6 +292,13 @@ impl State {
             (None, None, Time::default(), Transaction::default());
     }
 
+    /// Notes that the attempt, if there is one, changes something: repeated, it may do something else.
+    pub(super) fn attempt_changes(&mut self) {
+        if let Some(attempt) = &mut self.attempt {
+            attempt.changed = true;
+        }
+    }
+
     /// Notes a read of an attempt; false if it makes more than are followed.
     pub(super) fn attempted(&mut self, read: EventId) -> bool {
         self.attempt.as_mut().is_none_or(|attempt| attempt.reads.push(read))

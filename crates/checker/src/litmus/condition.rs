@@ -3,6 +3,7 @@
 use super::builder::{Builder, Dialect};
 use super::initial;
 use super::program::{Final, Value, Width};
+use super::register::width_named;
 use super::token::{ParseError, Token, Tokens};
 
 /// A register or a location.
@@ -32,6 +33,8 @@ pub enum Condition {
     Constant(bool),
     /// The place holds the value.
     Is(Observable, Value),
+    /// So many bytes of a register, the lowest, hold the value.
+    Part(Observable, Width, Value),
     /// Two places hold the same.
     Same(Observable, Observable),
     /// Not so.
@@ -49,6 +52,7 @@ impl Condition {
         match self {
             Self::Constant(holds) => *holds,
             Self::Is(place, value) => same(place.value(end), *value),
+            Self::Part(place, width, value) => holds_in(*width, place.value(end), *value),
             Self::Same(a, b) => same(a.value(end), b.value(end)),
             Self::Not(inner) => !inner.holds(end),
             Self::All(parts) => parts.iter().all(|part| part.holds(end)),
@@ -65,7 +69,7 @@ impl Condition {
         };
         match self {
             Self::Constant(_) => {}
-            Self::Is(place, _) => add(*place),
+            Self::Is(place, _) | Self::Part(place, ..) => add(*place),
             Self::Same(a, b) => {
                 add(*a);
                 add(*b);
@@ -86,7 +90,7 @@ impl Condition {
             }
             Self::Not(inner) => inner.fit(widths),
             Self::All(parts) | Self::Any(parts) => parts.iter_mut().for_each(|part| part.fit(widths)),
-            Self::Constant(_) | Self::Is(..) | Self::Same(..) => {}
+            Self::Constant(_) | Self::Is(..) | Self::Part(..) | Self::Same(..) => {}
         }
     }
 }
@@ -96,6 +100,13 @@ fn same(a: Value, b: Value) -> bool {
     a == b
         || a as u64 >> 32 == 0 && b == Value::from(a as i32)
         || b as u64 >> 32 == 0 && a == Value::from(b as i32)
+}
+
+/// Whether so many bytes of a register hold a value, which is written with a sign or without.
+fn holds_in(width: Width, held: Value, value: Value) -> bool {
+    let low = width.truncate(value);
+    let fits = low == value || value >> width.bits() == 0;
+    fits && width.truncate(held) == low
 }
 
 /// Which final states a test asks for.
@@ -178,7 +189,9 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
     if tokens.take("false") {
         return Ok(Condition::Constant(false));
     }
-    let place = parse_place(tokens, builder)?;
+    let at = tokens.at();
+    let (place, part) = parse_place(tokens, builder)?;
+    let is = |value| part.map_or(Condition::Is(place, value), |width| Condition::Part(place, width, value));
     let equal = tokens.take("=") || tokens.take("==");
     if !equal && !tokens.take("!=") && !tokens.take("<>") {
         return Err(tokens.unexpected("`=`"));
@@ -187,25 +200,35 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
         Some(token)
             if token.is("[") || token.is("*") || tokens.peek_at(1).is_some_and(|next| next.is(":")) =>
         {
-            Condition::Same(place, parse_place(tokens, builder)?)
+            let (other, part_of_other) = parse_place(tokens, builder)?;
+            if part.into_iter().chain(part_of_other).any(|width| width != Width::Word) {
+                let message =
+                    "a part of a register is compared with a number only: two places are compared as a whole";
+                return Err(ParseError::unsupported(at, message));
+            }
+            Condition::Same(place, other)
         }
         Some(token) if builder.dialect == Dialect::C && initial::constant(&token.text).is_some() => {
             tokens.next();
-            Condition::Is(place, initial::constant(&token.text).unwrap_or_default())
+            is(initial::constant(&token.text).unwrap_or_default())
         }
         Some(token) if token.is("&") || token.is_name() => {
             tokens.take("&");
             let name = tokens.name("a location")?;
             refuse_unknown_location(builder, name)?;
-            Condition::Is(place, initial::address(tokens, builder, name)?)
+            is(initial::address(tokens, builder, name)?)
         }
-        _ => Condition::Is(place, tokens.number()?),
+        _ => is(tokens.number()?),
     };
     Ok(if equal { atom } else { Condition::Not(Box::new(atom)) })
 }
 
-/// A register as `0:EAX` or `*0:EAX`, or a location as `x`, `[x]`, `*x`, `t[1]` or `[t[1]]`.
-fn parse_place(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Observable, ParseError> {
+/// A register as `0:EAX` or `*0:EAX`, with the width that its name means if that is not all of it, or a location as `x`, `[x]`, `*x`,
+/// `t[1]` or `[t[1]]`.
+fn parse_place(
+    tokens: &mut Tokens<'_>,
+    builder: &mut Builder,
+) -> Result<(Observable, Option<Width>), ParseError> {
     if tokens.peek_at(2).is_some_and(|next| next.is(":")) {
         tokens.take("*");
     }
@@ -224,7 +247,7 @@ fn parse_place(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Observa
         tokens.expect("]")?;
     }
     refuse_unknown_location(builder, name)?;
-    Ok(Observable::Memory(builder.memory.location(&name.text, index, name.at)?))
+    Ok((Observable::Memory(builder.memory.location(&name.text, index, name.at)?), None))
 }
 
 /// A name that neither the initial state nor a thread has is a slip, and would hold 0 for ever.
@@ -235,7 +258,10 @@ fn refuse_unknown_location(builder: &Builder, name: &Token) -> Result<(), ParseE
     Err(ParseError::new(name.at, format!("there is no location `{}`", name.text)))
 }
 
-fn parse_register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Observable, ParseError> {
+fn parse_register(
+    tokens: &mut Tokens<'_>,
+    builder: &mut Builder,
+) -> Result<(Observable, Option<Width>), ParseError> {
     let at = tokens.at();
     let thread = tokens.next().map_or("", |token| &token.text);
     let number = thread.trim_start_matches(['P', 'T']).parse::<usize>();
@@ -251,7 +277,9 @@ fn parse_register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Obse
         let message = format!("thread {number} has no register `{}`", register.text);
         return Err(ParseError::new(register.at, message));
     }
-    Ok(Observable::Register(number, builder.register_named(number, &register.text, register.at)?))
+    let place = Observable::Register(number, builder.register_named(number, &register.text, register.at)?);
+    let width = width_named(&register.text).filter(|_| builder.dialect != Dialect::C);
+    Ok((place, width.filter(|&width| width != Width::Long)))
 }
 
 /// What stands in `locations [..]`: a place, with its type if the file says it, or a whole array.
@@ -280,7 +308,7 @@ pub(super) fn parse_shown(
             if !tokens.peek().is_some_and(|name| builder.memory.knows(&name.text)) {
                 initial::refuse_unknown_type(tokens)?;
             }
-            shown.push(parse_place(tokens, builder)?);
+            shown.push(parse_place(tokens, builder)?.0);
             // A type may also follow, as in `x int*`; it changes nothing.
             initial::take_type(tokens)?;
             if let Some(word) = tokens.peek().filter(|word| word.is_name()) {

@@ -2,6 +2,7 @@
 
 use super::builder::{Builder, Dialect};
 use super::program::{Value, Width};
+use super::register::width_named;
 use super::token::{ParseError, Token, Tokens};
 use crate::MAX_THREADS;
 
@@ -78,21 +79,64 @@ pub(super) fn constant(word: &str) -> Option<Value> {
 pub(super) struct Type {
     /// The width of what it describes; none if they do not say it.
     width: Option<Width>,
-    /// What it describes, or what that points to, is atomic.
-    pub(super) is_atomic: bool,
+    /// What of it is atomic, and of what it points to.
+    pub(super) atomic: Levels,
     /// Stars stand behind them.
     pub(super) is_pointer: bool,
 }
 
+/// What of a type is atomic: what it describes, what that points to, what this points to, and so on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Levels {
+    /// As bits, the lowest for what the type describes.
+    bits: u32,
+    /// Stars so far.
+    stars: u32,
+}
+
+impl Levels {
+    /// Nothing of it.
+    pub(super) const NONE: Self = Self { bits: 0, stars: 0 };
+
+    /// Another star: of a pointer to it.
+    pub(super) fn behind_star(self) -> Self {
+        Self { bits: self.bits << 1, stars: self.stars.saturating_add(1) }
+    }
+
+    /// Of what it points to.
+    pub(super) fn pointed_to(self) -> Self {
+        Self { bits: self.bits >> 1, stars: self.stars.saturating_sub(1) }
+    }
+
+    /// Of the type without its stars.
+    pub(super) fn without_stars(self) -> Self {
+        Self { bits: self.bits.checked_shr(self.stars).unwrap_or(0), stars: 0 }
+    }
+
+    pub(super) fn has_stars(self) -> bool {
+        self.stars > 0
+    }
+
+    /// Whether what it points to is atomic.
+    pub(super) fn points_to_atomic(self) -> bool {
+        self.bits & 2 != 0
+    }
+}
+
 /// Takes the words of a type, with its stars.
 pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Type, ParseError> {
+    take_more(tokens, Levels::NONE)
+}
+
+/// The same behind words of which this is known.
+pub(super) fn take_more(tokens: &mut Tokens<'_>, mut atomic: Levels) -> Result<Type, ParseError> {
     let mut width = None;
-    let (mut is_atomic, mut is_pointer) = (false, false);
+    let mut is_pointer = false;
     let mut parentheses = 0;
     while let Some(token) = tokens.peek() {
         match TYPES.iter().find(|(name, _)| token.is(name)) {
             Some((name, of_word)) => {
-                is_atomic |= name.to_ascii_lowercase().contains("atomic");
+                atomic.bits |= u32::from(name.to_ascii_lowercase().contains("atomic"));
                 // `long int` is long, `unsigned` alone an int.
                 if !(*name == "int" && width.is_some()) {
                     width = of_word
@@ -107,7 +151,13 @@ pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Type, ParseError> {
                     parentheses += 1;
                 }
             }
-            None if token.is("*") => (width, is_pointer) = (None, true),
+            None if token.is("*") => {
+                (width, is_pointer) = (None, true);
+                // `_Atomic(int*)` is an atomic pointer.
+                if parentheses == 0 {
+                    atomic = atomic.behind_star();
+                }
+            }
             None if token.is(")") && parentheses > 0 => parentheses -= 1,
             None if token.text.starts_with("__") && token.text.contains("int128") => {
                 return Err(ParseError::unsupported(token.at, "values of 128 bits are not supported"));
@@ -120,7 +170,7 @@ pub(super) fn take_type(tokens: &mut Tokens<'_>) -> Result<Type, ParseError> {
         }
         tokens.next();
     }
-    Ok(Type { width, is_atomic, is_pointer })
+    Ok(Type { width, atomic, is_pointer })
 }
 
 /// Refuses a type that is not known: a word where a type may stand, before a name or stars and a name.
@@ -142,6 +192,7 @@ pub(super) fn refuse_unknown_type(tokens: &Tokens<'_>) -> Result<(), ParseError>
 /// Reads the initial state with both braces, and what ends it.
 pub(super) fn state(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
     tokens.expect("{")?;
+    note_arrays(tokens.clone(), builder);
     loop {
         while tokens.take(";") || tokens.take(",") {}
         if tokens.take("}") {
@@ -166,6 +217,54 @@ pub(super) fn state(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<()
     }
 }
 
+/// Notes the arrays of the initial state, each of which may be pointed to before it is declared. What is wrong with one is said where it
+/// stands.
+fn note_arrays(mut tokens: Tokens<'_>, builder: &mut Builder) {
+    loop {
+        while tokens.take(";") || tokens.take(",") {}
+        let before = tokens.at();
+        let Ok(Type { width, .. }) = take_type(&mut tokens) else { return };
+        let typed = before != tokens.at();
+        let name = tokens.peek().filter(|name| name.is_name());
+        let index = match name {
+            Some(_) => {
+                tokens.next();
+                index(&mut tokens)
+            }
+            None => Ok(None),
+        };
+        let Ok(index) = index else { return };
+        let has_value = tokens.take("=");
+        let mut values = 0;
+        let is_list = has_value && tokens.take("{");
+        if is_list {
+            let mut list = tokens.until("}");
+            while !list.is_empty() {
+                list.until(",");
+                values += 1;
+            }
+        }
+        let is_declaration = is_list || index.is_some() && (typed || !has_value);
+        if let Some(name) = name.filter(|_| is_declaration) {
+            let length =
+                index.flatten().map_or(values, |length| usize::try_from(length).unwrap_or(usize::MAX));
+            let width = width_of(builder.dialect, width);
+            builder.memory.note_array(&name.text, width, length);
+        }
+        while tokens.peek().is_some_and(|token| ![";", ",", "}"].contains(&token.text.as_str())) {
+            tokens.next();
+        }
+        if tokens.is_empty() || tokens.take("}") {
+            return;
+        }
+    }
+}
+
+/// Every location of C is eight bytes wide here: C has no accesses of mixed sizes.
+fn width_of(dialect: Dialect, declared: Option<Width>) -> Option<Width> {
+    if dialect == Dialect::C { Some(Width::Long) } else { declared }
+}
+
 fn register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
     let at = tokens.at();
     let thread = tokens.next().map_or("", |token| &token.text);
@@ -178,9 +277,29 @@ fn register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseE
     let name = tokens.name("a register")?;
     let register = builder.register_named(number, &name.text, name.at)?;
     if tokens.take("=") {
-        builder.program.registers[number][register] = value(tokens, builder)?;
+        let value = value(tokens, builder)?;
+        let held = &mut builder.program.registers[number][register];
+        *held = match builder.dialect {
+            Dialect::C => value,
+            dialect => written(dialect, *held, value, &name.text),
+        };
     }
     Ok(())
+}
+
+/// What a register of x86 holds when the initial state gives a value to it, or to a part of it: what an instruction would leave that
+/// writes it. In a test of registers of four bytes what is written to all of them stays a number with a sign.
+fn written(dialect: Dialect, before: Value, value: Value, name: &str) -> Value {
+    let width = width_named(name).unwrap_or(Width::Long);
+    match width {
+        Width::Long => value,
+        Width::Word if dialect == Dialect::X86 => value,
+        Width::Word => value & ((1 << width.bits()) - 1),
+        Width::Half | Width::Byte => {
+            let mask = (1 << width.bits()) - 1;
+            before & !mask | value & mask
+        }
+    }
 }
 
 fn location(
@@ -189,8 +308,7 @@ fn location(
     width: Option<Width>,
     typed: bool,
 ) -> Result<(), ParseError> {
-    // Every location of C is eight bytes wide here: C has no accesses of mixed sizes.
-    let width = if builder.dialect == Dialect::C { Some(Width::Long) } else { width };
+    let width = width_of(builder.dialect, width);
     let bracket = tokens.take("[");
     let name = tokens.name("a location or `thread:register`")?;
     let index = index(tokens)?;

@@ -1,5 +1,7 @@
 //! The names of a test's memory, and the locations behind them.
 
+use std::collections::HashMap;
+
 use super::program::{Cell, FaultKind, Value, Width, address_of};
 use super::token::{At, ParseError};
 
@@ -42,6 +44,8 @@ pub(super) struct Memory {
     next: Value,
     /// Widths of accesses whose address is in a register.
     through_registers: Vec<Width>,
+    /// Arrays that the initial state declares somewhere, with the width and the number of their elements.
+    arrays: HashMap<String, (Option<Width>, usize)>,
 }
 
 /// The memory of a test that has been read.
@@ -59,9 +63,16 @@ impl Memory {
 
     fn object(&mut self, name: &str, at: At) -> Result<&Object, ParseError> {
         if !self.knows(name) {
-            self.declare(name, None, None, at)?;
+            let array = self.arrays.get(name).copied();
+            let (width, elements) = array.map_or((None, None), |(width, elements)| (width, Some(elements)));
+            self.declare(name, width, elements, at)?;
         }
         Ok(self.objects.iter().find(|object| object.name == name).expect("made if it was not there"))
+    }
+
+    /// Notes that a name will be that of an array, wherever it comes first.
+    pub(super) fn note_array(&mut self, name: &str, width: Option<Width>, elements: usize) {
+        self.arrays.entry(name.to_owned()).or_insert((width, elements));
     }
 
     /// Makes a name known: a variable, or an array of so many elements.

@@ -12,6 +12,11 @@ pub(crate) fn register(name: &str) -> Option<(String, Width)> {
     numbered(&name).or_else(|| named(&name))
 }
 
+/// The width that the name of a register means.
+pub(crate) fn width_named(name: &str) -> Option<Width> {
+    register(name).map(|(_, width)| width)
+}
+
 /// `R8D` and so on.
 fn numbered(name: &str) -> Option<(String, Width)> {
     let digits = name.strip_prefix('R')?;

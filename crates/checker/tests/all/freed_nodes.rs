@@ -84,6 +84,30 @@ fn run<const TWICE: bool>(shape: Shape) -> Result<(), String> {
     client::exclusive::<Clh<TWICE>, Checked>(shape).map(drop).map_err(|wrong| wrong.to_string())
 }
 
+/// A failed attempt that has freed a node is no wait: the next one frees it again.
+#[test]
+fn a_node_that_every_attempt_frees_is_freed_twice() {
+    for exploration in [Exploration::of(Model::Sc), by_states(Model::Sc)] {
+        let report = explore(&exploration, &|| {
+            let word = Placed::<_, Checked>::new(U32::ZERO, Home::FirstTouch);
+            Checked::run(&Plan::threads(2), &|thread| {
+                if thread == 1 {
+                    word.store(1, Relaxed);
+                    return;
+                }
+                let node = Checked::allocate_node::<QueueNode>().node;
+                Checked::spin_rmw(&*word, |word| {
+                    // SAFETY: no lock has it; wrong on purpose when the first attempt has failed.
+                    unsafe { Checked::free_node(node) };
+                    word.load(Relaxed) == 1
+                });
+            });
+            Ok(())
+        });
+        assert_eq!(violation(&report).name(), "node used after its return");
+    }
+}
+
 /// What the client's own thread frees twice, with no other thread left.
 #[test]
 fn a_node_that_the_client_itself_frees_twice_is_found() {

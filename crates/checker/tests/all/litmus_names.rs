@@ -184,3 +184,98 @@ fn a_loop_is_followed_as_many_turns_as_it_may_take() {
         assert!(bounded(endless, 4), "{endless}");
     }
 }
+
+#[test]
+fn an_array_may_be_pointed_to_before_it_is_declared() {
+    for state in [
+        "p=t; int t[2]={1,2};", "p=t; t={1,2};", "p=&t[0]; int t[]={1,2};", "int* p=t, int t[2]={1,2}",
+        "t[0]=1; p=t; int t[2]; t[1]=2;",
+    ] {
+        let text = format!(
+            "C A\n{{ {state} }}\nP0 (int** p, int* t) {{ int* q = *p; int r0 = q[1]; }}\n\
+             locations [t;]\nforall (0:r0=2 /\\ p=t /\\ t[0]=1 /\\ t[1]=2)"
+        );
+        holds(&text);
+    }
+    holds(
+        "X86_64 A\n{ 0:rax=t; uint64_t p=t; uint64_t t[2]={1,2}; }\n P0 ;\n movq 8(%rax),%rbx ;\nforall (0:rbx=2 /\\ t[1]=2)",
+    );
+    holds("C A\n{ p=t; int t[1]={5}; }\nP0 (int* t) { t[0]++; }\nforall (t[0]=6)");
+    let other_length = c("p=t; int t[2]={1,2}; int t[3];", "", "exists (x=1)");
+    refused(&other_length, (2, 28), "with another length");
+    // Nothing else is an array for it.
+    refused(&c("p=t; t[1]=2;", "", "exists (x=1)"), (2, 8), "`t` has 1 elements");
+}
+
+#[test]
+fn a_local_is_assigned_to_within_a_condition_or_an_expression() {
+    let state = "x=3;";
+    holds(&c(state, "int r0 = 0; if (r0 = *x) { *x = 7; }", "forall (0:r0=3 /\\ x=7)"));
+    holds(&c("x=0;", "int r0 = 5; if (r0 = *x) *x = 7; else *x = 8;", "forall (0:r0=0 /\\ x=8)"));
+    holds(&c(
+        state,
+        "int r0; int r1 = 0; while (r0 = *x) { *x = r0 - 1; r1++; }",
+        "forall (0:r0=0 /\\ 0:r1=3)",
+    ));
+    holds(&c(
+        state,
+        "int r0, r1; r0 = r1 = *x; atomic_store(x, r0 = r0 + 1);",
+        "forall (0:r0=4 /\\ 0:r1=3 /\\ x=4)",
+    ));
+    holds(&c(state, "int r0; int r1 = (r0 = 2) == 2 ? r0 : 9;", "forall (0:r0=2 /\\ 0:r1=2)"));
+    refused(&c("", "if (r0 = *x) ;", "exists (x=1)"), (4, 5), "`r0` is not declared");
+}
+
+#[test]
+fn a_label_is_there_once_and_belongs_to_what_follows_it() {
+    refused(&c("", "a: *x = 1;\na: *x = 2; goto a;", "exists (x=1)"), (5, 1), "the label `a` is there twice");
+    refused(&c("", "a: a: ;", "exists (x=1)"), (4, 4), "the label `a` is there twice");
+    // What a label stands before is the body of the condition.
+    holds(&c("", "int r0 = 0; if (r0) a: *x = 1;", "forall (x=0)"));
+    let loops = "int r0 = 0; goto b; a: b: { *x += 1; } r0++; if (r0 < 2) goto a; c: ; d: ";
+    holds(&c("", loops, "forall (x=2)"));
+}
+
+#[test]
+fn a_pointer_to_a_pointer_to_what_is_atomic_is_none_to_what_is_atomic() {
+    let races = |parameter: &str, first: &str, second: &str| {
+        let text = format!(
+            "C A\n{{ p=x; x=0; }}\nP0 ({parameter}, int* x) {{ {first} }}\nP1 ({parameter}, int* x) {{ {second} }}\n\
+             exists (x=1)"
+        );
+        let test = Test::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        test.judge(Model::Ra).finals.race
+    };
+    let through = ["**p = 1;", "int r0 = **p;"];
+    let itself = ["*p = x;", "int* r0 = *p;"];
+    for parameter in ["atomic_int** p", "int _Atomic* const* p", "atomic_int* p[]", "_Atomic(int)* p[2]"] {
+        assert!(!races(parameter, through[0], through[1]), "{parameter}");
+        assert!(races(parameter, itself[0], itself[1]), "{parameter}");
+    }
+    for parameter in ["int* _Atomic* p", "_Atomic(int*)* p"] {
+        assert!(races(parameter, through[0], through[1]), "{parameter}");
+        assert!(!races(parameter, itself[0], itself[1]), "{parameter}");
+    }
+    let by_local = ["atomic_int *q = *p, *s; *q = 1;", "int **q = p; int r0 = **q;"];
+    assert!(!races("atomic_int** p", by_local[0], by_local[0]));
+    assert!(races("atomic_int** p", by_local[1], by_local[0]), "what q points to is not atomic for it");
+}
+
+#[test]
+fn a_part_of_a_register_is_set_and_compared_as_one() {
+    let x86 = |dialect: &str, state: &str, row: &str, asked: &str| {
+        format!("{dialect} A\n{{ {state} }}\n P0 ;\n {row} ;\nforall ({asked})")
+    };
+    for (state, asked) in [
+        ("0:al=-1;", "0:rax=255 /\\ 0:al=-1 /\\ 0:al=255 /\\ 0:ax=255 /\\ ~(0:al=511)"),
+        ("0:ax=-2;", "0:rax=65534 /\\ 0:ax=-2 /\\ 0:al=-2"),
+        ("0:rax=0x11223344; 0:al=1;", "0:rax=0x11223301 /\\ 0:ax=0x3301 /\\ 0:al=1"),
+        ("0:rax=0x100000001;", "0:eax=1 /\\ ~(0:rax=1) /\\ 0:eax!=2"),
+        ("0:eax=-1;", "0:eax=-1 /\\ 0:eax=4294967295"),
+    ] {
+        holds(&x86("X86_64", state, "nop", asked));
+    }
+    holds(&x86("X86_64", "0:eax=-1;", "movq %rax,%rbx ;\n addq $1,%rbx", "0:rbx=4294967296"));
+    holds(&x86("X86", "0:EAX=-1; x=0;", "MOV [x],EAX", "x=-1 /\\ 0:EAX=-1"));
+    refused(&x86("X86", "x=0;", "NOP", "0:AL=[x]"), (5, 9), "a part of a register");
+}

@@ -262,7 +262,7 @@ pub enum Outcome {
         /// Explorations that a limit cut off.
         bounds: usize,
     },
-    /// There was no time for it.
+    /// There was no time for it, or no client that comes to its end without it.
     NotJudged,
 }
 
@@ -339,6 +339,10 @@ fn pending(lock: &'static Lock, limits: &Limits) -> Vec<Pending> {
 impl Pending {
     /// Has every client that did not come to its end in an earlier pass look for it in this one.
     fn take_through(&mut self, search: Search, most: u64, limits: &Limits) {
+        // What no client judges is no survivor.
+        if self.unseen.is_empty() {
+            return;
+        }
         let (started, left) = (Instant::now(), FOR_A_MUTANT.saturating_sub(self.elapsed));
         let by_executions = search == Search::Executions;
         let mut cut_off = Vec::new();
@@ -508,5 +512,17 @@ mod tests {
         let mutants = judge_all(&[lock], &Limits::new(Duration::ZERO), &|_| ());
         assert!(!mutants.is_empty());
         assert!(mutants.iter().all(|one| matches!(one.outcome, Outcome::NotJudged)));
+    }
+
+    #[test]
+    fn what_no_client_judges_is_not_called_a_survivor() {
+        let lock = locks::catalogue::find("tas").expect("a lock");
+        let limits = Limits::new(Duration::from_secs(600));
+        let mut one = pending(lock, &limits).swap_remove(0);
+        one.unseen.clear();
+        for (search, most) in PASSES {
+            one.take_through(search, most, &limits);
+        }
+        assert!(matches!(Mutant::of(one).outcome, Outcome::NotJudged));
     }
 }

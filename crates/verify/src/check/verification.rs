@@ -132,7 +132,9 @@ fn mutants(all: &[CheckedLock], arguments: &[Argument]) -> Table {
     for mutant in all.iter().flat_map(|one| &one.mutants) {
         let (found, by) = match &mutant.outcome {
             Outcome::Found { client, violation } => ((*violation).to_owned(), client.as_str()),
-            Outcome::NotJudged => ("not judged".to_owned(), "no time was left"),
+            Outcome::NotJudged => {
+                ("not judged".to_owned(), "no time was left, or no client comes to its end without it")
+            }
             Outcome::Survives { .. } => {
                 let why = arguments.iter().find(|argument| argument.is_about(mutant));
                 (format!("**{}**", mutant.outcome()), why.map_or("not argued yet", |argument| &argument.why))

@@ -7,6 +7,7 @@ use machine::Ordering;
 
 use super::Thread;
 use super::expression::{Operand, Typed};
+use crate::litmus::initial::Levels;
 use crate::litmus::program::{Expression, Operator, Step, Update, Width};
 use crate::litmus::token::{At, ParseError, Token, Tokens};
 
@@ -186,7 +187,7 @@ impl<'t> Thread<'_, 't> {
         tokens.expect(",")?;
         let takes_address = tokens.take("&");
         // What is expected is read and written as any other variable.
-        let plain = |pointer: Typed| Operand::Memory(Typed { is_atomic: false, ..pointer });
+        let plain = |pointer: Typed| Operand::Memory(Typed { atomic: Levels::NONE, ..pointer });
         let holder = match self.operand(tokens)? {
             Operand::Value(pointer) => plain(pointer),
             Operand::Local(_, pointer) if pointer.is_pointer && !takes_address => plain(pointer),

@@ -3,7 +3,7 @@
 use machine::Ordering;
 
 use super::{Local, MOST_OPERATORS, Thread};
-use crate::litmus::initial::{constant, is_type, take_type};
+use crate::litmus::initial::{Levels, constant, is_type, take_type};
 use crate::litmus::program::{Expression, Operator, Step, Value, Width};
 use crate::litmus::token::{At, ParseError, Token, Tokens};
 
@@ -16,13 +16,18 @@ pub(super) struct Typed {
     pub(super) value: Expression,
     /// It points to something: sums count in elements.
     pub(super) is_pointer: bool,
-    /// What it points to is atomic.
-    pub(super) is_atomic: bool,
+    /// What of that is atomic.
+    pub(super) atomic: Levels,
 }
 
 impl Typed {
     pub(super) const fn plain(value: Expression) -> Self {
-        Self { value, is_pointer: false, is_atomic: false }
+        Self { value, is_pointer: false, atomic: Levels::NONE }
+    }
+
+    /// How what it points to is accessed that says no order: atomically and seq_cst, or plainly.
+    fn ordering(&self) -> Option<Ordering> {
+        self.atomic.points_to_atomic().then_some(Ordering::SeqCst)
     }
 }
 
@@ -60,8 +65,12 @@ impl<'t> Thread<'_, 't> {
     pub(super) fn expression(&mut self, tokens: &mut Tokens<'t>) -> Result<Typed, ParseError> {
         self.deeper(tokens.at())?;
         let at = tokens.at();
-        let condition = self.binary(tokens, 1)?;
-        let result = if tokens.take("?") { self.choice(tokens, condition.value, at)? } else { condition };
+        let result = if self.assigns(tokens) {
+            self.assigned(tokens)?
+        } else {
+            let condition = self.binary(tokens, 1)?;
+            if tokens.take("?") { self.choice(tokens, condition.value, at)? } else { condition }
+        };
         self.depth -= 1;
         Ok(result)
     }
@@ -218,10 +227,6 @@ impl<'t> Thread<'_, 't> {
                 return Ok(Operand::Value(self.unary(tokens)?));
             }
             self.refuse_unknown_cast(tokens)?;
-            let is_local = |token: &Token| token.is_name() && self.local(&token.text).is_some();
-            if tokens.peek().is_some_and(is_local) && tokens.peek_at(1).is_some_and(|next| next.is("=")) {
-                return self.assigned(tokens);
-            }
             let inner = self.expression(tokens)?;
             tokens.expect(")")?;
             return Ok(Operand::Value(inner));
@@ -245,36 +250,41 @@ impl<'t> Thread<'_, 't> {
         Ok(Operand::Memory(join("+", base, index, token.at)?))
     }
 
-    /// A local that is assigned to within an expression, after the parenthesis.
-    fn assigned(&mut self, tokens: &mut Tokens<'t>) -> Result<Operand, ParseError> {
+    /// Whether an assignment to a local comes next.
+    fn assigns(&self, tokens: &Tokens<'t>) -> bool {
+        let is_local = |token: &Token| token.is_name() && self.local(&token.text).is_some();
+        tokens.peek().is_some_and(is_local) && tokens.peek_at(1).is_some_and(|next| next.is("="))
+    }
+
+    /// A local that is assigned to within an expression, the value of which is what the local then holds.
+    fn assigned(&mut self, tokens: &mut Tokens<'t>) -> Result<Typed, ParseError> {
         let name = tokens.name("a local")?;
         let local = self.name(name)?;
         tokens.expect("=")?;
         let value = self.expression(tokens)?.value;
-        tokens.expect(")")?;
         self.write(local.clone(), value, name.at)?;
-        Ok(local)
+        self.read(local, name.at)
     }
 
     /// `true`, `false` or `NULL`, a local, or else the address of the location that a parameter stands for.
     fn name(&mut self, name: &Token) -> Result<Operand, ParseError> {
         if self.local(&name.text).is_none() && self.builder.memory.knows(&name.text) {
             let value = Expression::Constant(self.builder.memory.address(&name.text, name.at)?);
-            let is_atomic = self.atomics.contains(&name.text.as_str());
-            return Ok(Operand::Value(Typed { value, is_pointer: true, is_atomic }));
+            let atomic = self.atomics.get(name.text.as_str()).copied().unwrap_or(Levels::NONE);
+            return Ok(Operand::Value(Typed { value, is_pointer: true, atomic }));
         }
         if let Some(value) = constant(&name.text) {
             return Ok(Operand::Value(Typed::plain(Expression::Constant(value))));
         }
-        let of = |local: &Local| (local.is_pointer, local.is_atomic);
-        let (is_pointer, is_atomic) = match self.local(&name.text).map(of) {
+        let of = |local: &Local| (local.is_pointer, local.atomic);
+        let (is_pointer, atomic) = match self.local(&name.text).map(of) {
             Some(local) => local,
-            None if self.builder.knows_register(self.thread, &name.text) => (false, false),
+            None if self.builder.knows_register(self.thread, &name.text) => (false, Levels::NONE),
             None => return Err(ParseError::new(name.at, format!("`{}` is not declared", name.text))),
         };
-        let register = self.declare(name, is_pointer, is_atomic)?;
+        let register = self.declare(name, is_pointer, atomic)?;
         let value = Expression::Register(register);
-        Ok(Operand::Local(register, Typed { value, is_pointer, is_atomic }))
+        Ok(Operand::Local(register, Typed { value, is_pointer, atomic }))
     }
 
     /// The value of an operand, loaded if it lies in memory.
@@ -282,10 +292,10 @@ impl<'t> Thread<'_, 't> {
         match operand {
             Operand::Value(value) | Operand::Local(_, value) => Ok(value),
             Operand::Memory(address) => {
-                let ordering = address.is_atomic.then_some(Ordering::SeqCst);
+                let (ordering, atomic) = (address.ordering(), address.atomic.pointed_to());
                 let value = self.load(address.value, ordering, at)?;
                 // What is loaded through a pointer may be one too; only sums of two would show the difference.
-                Ok(Typed::plain(value))
+                Ok(Typed { atomic, ..Typed::plain(value) })
             }
         }
     }
@@ -296,7 +306,7 @@ impl<'t> Thread<'_, 't> {
             Operand::Value(_) => Err(ParseError::new(at, "this cannot be assigned to")),
             Operand::Local(register, _) => self.push(Step::Set { register, value }, at),
             Operand::Memory(address) => {
-                let ordering = address.is_atomic.then_some(Ordering::SeqCst);
+                let ordering = address.ordering();
                 self.store(address.value, value, ordering, at)
             }
         }
@@ -342,8 +352,12 @@ pub(super) fn join(operator: &str, left: Typed, right: Typed, at: At) -> Result<
         std::mem::swap(&mut a, &mut b);
     }
     let operator = operator_of(operator, at)?;
-    let is_atomic = is_pointer && (left.is_atomic || right.is_atomic);
-    Ok(Typed { value: Expression::binary(operator, a, b), is_pointer, is_atomic })
+    let atomic = match (sum, left.is_pointer, right.is_pointer) {
+        (true, true, _) => left.atomic,
+        (true, false, true) => right.atomic,
+        _ => Levels::NONE,
+    };
+    Ok(Typed { value: Expression::binary(operator, a, b), is_pointer, atomic })
 }
 
 /// The operator of this sign; of `>` and `>=` the one for operands that change places.

@@ -4,8 +4,10 @@ mod atomic;
 mod call;
 mod expression;
 
+use std::collections::HashMap;
+
 use super::builder::{Builder, ends_threads, starts_condition};
-use super::initial::{Type, constant, is_type, refuse_unknown_type, take_type};
+use super::initial::{Levels, Type, constant, is_type, refuse_unknown_type, take_more, take_type};
 use super::program::{Expression, Operator, Step, Update, Width};
 use super::token::{At, ParseError, Token, Tokens};
 use machine::Ordering;
@@ -37,12 +39,12 @@ pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<
             locals: Vec::new(),
             blocks: Vec::new(),
             blocks_begun: 0,
-            atomics: Vec::new(),
+            atomics: HashMap::new(),
             depth: 0,
             operators: 0,
             loops: Vec::new(),
             returns: Vec::new(),
-            labels: Vec::new(),
+            labels: HashMap::new(),
             gotos: Vec::new(),
             transaction: None,
         };
@@ -68,8 +70,8 @@ struct Local {
     /// The block that declares it; none if it is only assigned to, which makes it one of the whole thread.
     block: Option<usize>,
     is_pointer: bool,
-    /// What it points to is atomic.
-    is_atomic: bool,
+    /// What it points to that is atomic.
+    atomic: Levels,
 }
 
 /// The jumps out of a loop, set when its end is known.
@@ -89,21 +91,21 @@ struct Thread<'a, 't> {
     /// The blocks that are open, and `for` loops that declare.
     blocks: Vec<usize>,
     blocks_begun: usize,
-    /// Parameters whose type is atomic: an access that names no order is seq_cst.
-    atomics: Vec<&'t str>,
+    /// Parameters, with what they point to that is atomic: an access of it that names no order is seq_cst.
+    atomics: HashMap<&'t str, Levels>,
     depth: usize,
     operators: usize,
     loops: Vec<Loop>,
     returns: Vec<usize>,
-    labels: Vec<Label<'t>>,
+    /// There may be any number of them before one step.
+    labels: HashMap<&'t str, Label>,
     gotos: Vec<Goto<'t>>,
     /// The step that begins the transaction in which the next one lies.
     transaction: Option<usize>,
 }
 
 #[derive(Debug)]
-struct Label<'t> {
-    name: &'t str,
+struct Label {
     step: usize,
     transaction: Option<usize>,
 }
@@ -121,10 +123,10 @@ impl<'t> Thread<'_, 't> {
     fn parameters(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
         tokens.expect("(")?;
         while !tokens.take(")") {
-            let mut is_atomic = false;
+            let mut atomic = Levels::NONE;
             loop {
                 let before = tokens.at();
-                is_atomic |= take_type(tokens)?.is_atomic;
+                atomic = take_more(tokens, atomic)?.atomic;
                 if before == tokens.at() && !tokens.take("void") {
                     break;
                 }
@@ -135,12 +137,15 @@ impl<'t> Thread<'_, 't> {
             refuse_unknown_type(tokens)?;
             let name = tokens.name("a parameter")?;
             self.builder.memory.declare(&name.text, Some(Width::Long), None, name.at)?;
-            if is_atomic {
-                self.atomics.push(&name.text);
-            }
-            if tokens.take("[") {
+            let is_array = tokens.take("[");
+            if is_array {
                 tokens.until("]");
             }
+            // It points to the location of its name, though nothing may say so.
+            if is_array || !atomic.has_stars() {
+                atomic = atomic.behind_star();
+            }
+            self.atomics.entry(name.text.as_str()).or_insert(atomic);
             if !tokens.peek().is_some_and(|token| token.is(")")) {
                 tokens.expect(",")?;
             }
@@ -178,7 +183,7 @@ impl<'t> Thread<'_, 't> {
         let returns = std::mem::take(&mut self.returns);
         self.land(&returns);
         for Goto { jump, label, transaction } in std::mem::take(&mut self.gotos) {
-            let Some(target) = self.labels.iter().find(|target| target.name == label.text) else {
+            let Some(target) = self.labels.get(label.text.as_str()) else {
                 return Err(ParseError::new(label.at, format!("there is no label `{}`", label.text)));
             };
             self.stay_inside("goto", label.at, transaction, target.transaction)?;
@@ -201,12 +206,12 @@ impl<'t> Thread<'_, 't> {
     }
 
     /// The register of a local, declared here if it was not.
-    fn declare(&mut self, name: &Token, is_pointer: bool, is_atomic: bool) -> Result<usize, ParseError> {
+    fn declare(&mut self, name: &Token, is_pointer: bool, atomic: Levels) -> Result<usize, ParseError> {
         if self.local(&name.text).is_none() {
             if constant(&name.text).is_some() {
                 return Err(ParseError::new(name.at, format!("`{}` is a constant", name.text)));
             }
-            self.locals.push(Local { name: name.text.clone(), block: None, is_pointer, is_atomic });
+            self.locals.push(Local { name: name.text.clone(), block: None, is_pointer, atomic });
         }
         self.builder.register_named(self.thread, &name.text, name.at)
     }
@@ -216,9 +221,9 @@ impl<'t> Thread<'_, 't> {
         &mut self,
         name: &Token,
         is_pointer: bool,
-        is_atomic: bool,
+        atomic: Levels,
     ) -> Result<usize, ParseError> {
-        let register = self.declare(name, is_pointer, is_atomic)?;
+        let register = self.declare(name, is_pointer, atomic)?;
         let block = self.blocks.last().copied();
         let enclosing = self.blocks.split_last().map_or(&[][..], |(_, enclosing)| enclosing);
         let local = self.locals.iter_mut().find(|local| local.name == name.text);
@@ -230,7 +235,7 @@ impl<'t> Thread<'_, 't> {
             );
             return Err(ParseError::unsupported(name.at, message));
         }
-        (local.block, local.is_pointer, local.is_atomic) = (block, is_pointer, is_atomic);
+        (local.block, local.is_pointer, local.atomic) = (block, is_pointer, atomic);
         Ok(register)
     }
 
@@ -266,6 +271,10 @@ impl<'t> Thread<'_, 't> {
         if tokens.take(";") {
             return Ok(());
         }
+        // A label may stand behind all statements of a block, or before the empty one.
+        if self.labels(tokens)? && (tokens.peek().is_some_and(|token| token.is("}")) || tokens.take(";")) {
+            return Ok(());
+        }
         let Some(first) = tokens.peek() else { return Err(tokens.unexpected("a statement")) };
         match first.text.as_str() {
             "{" => return self.block(tokens),
@@ -286,16 +295,24 @@ impl<'t> Thread<'_, 't> {
             "aborted" if tokens.peek_at(1).is_some_and(|next| next.is("{")) => {
                 return Err(ParseError::new(first.at, "there is no atomic block before this `aborted`"));
             }
-            _ if tokens.peek_at(1).is_some_and(|next| next.is(":")) => {
-                tokens.next();
-                tokens.next();
-                let (step, transaction) = (self.next_step(), self.transaction);
-                self.labels.push(Label { name: &first.text, step, transaction });
-                return Ok(());
-            }
             _ => self.simple_ones(tokens)?,
         }
         tokens.expect(";").map(drop)
+    }
+
+    /// The labels of the statement that comes next; whether it has any.
+    fn labels(&mut self, tokens: &mut Tokens<'t>) -> Result<bool, ParseError> {
+        let start = tokens.at();
+        while tokens.peek_at(1).is_some_and(|next| next.is(":")) {
+            let label = tokens.name("a label")?;
+            tokens.expect(":")?;
+            let (step, transaction) = (self.next_step(), self.transaction);
+            if self.labels.insert(label.text.as_str(), Label { step, transaction }).is_some() {
+                let message = format!("the label `{}` is there twice in thread {}", label.text, self.thread);
+                return Err(ParseError::new(label.at, message));
+            }
+        }
+        Ok(start != tokens.at())
     }
 
     fn leave(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
@@ -450,7 +467,7 @@ impl<'t> Thread<'_, 't> {
             let name = tokens.name("a local")?;
             tokens.expect("=")?;
             let value = self.expression(tokens)?;
-            let register = self.declare(name, value.is_pointer, value.is_atomic)?;
+            let register = self.declare(name, value.is_pointer, value.atomic)?;
             return self.push(Step::Set { register, value: value.value }, at);
         }
         let before = [("++", "+"), ("--", "-")].into_iter().find(|(sign, _)| tokens.take(sign));
@@ -478,7 +495,7 @@ impl<'t> Thread<'_, 't> {
     /// Joins what is there with a value: of an atomic location in one step (C11 6.5.16.2).
     fn change(&mut self, operand: Operand, operator: &str, by: Typed, at: At) -> Result<(), ParseError> {
         if let Operand::Memory(address) = &operand
-            && address.is_atomic
+            && address.atomic.points_to_atomic()
         {
             let update = Update::With(operator_of(operator, at)?);
             return self
@@ -491,15 +508,16 @@ impl<'t> Thread<'_, 't> {
 
     fn declaration(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
         // The stars of the first local are taken with the type.
-        let Type { is_atomic, mut is_pointer, .. } = take_type(tokens)?;
+        let Type { mut atomic, mut is_pointer, .. } = take_type(tokens)?;
         loop {
             while tokens.take("*") {
                 is_pointer = true;
+                atomic = atomic.behind_star();
             }
             let name = tokens.name("a local")?;
             let value = if tokens.take("=") { Some(self.expression(tokens)?) } else { None };
             let points = is_pointer || value.as_ref().is_some_and(|value| value.is_pointer);
-            let register = self.declare_in_block(name, points, is_atomic)?;
+            let register = self.declare_in_block(name, points, atomic)?;
             if let Some(Typed { value, .. }) = value {
                 self.push(Step::Set { register, value }, name.at)?;
             }
@@ -507,6 +525,7 @@ impl<'t> Thread<'_, 't> {
                 return Ok(());
             }
             is_pointer = false;
+            atomic = atomic.without_stars();
         }
     }
 }

@@ -251,6 +251,42 @@ fn a_browser_sorts_filters_and_unfolds_the_locks_and_asks_nobody() {
     assert_eq!(narrow_and_dark["dark"], true);
     let [content, window] = [0, 1].map(|place| narrow_and_dark["width"][place].as_u64());
     assert!(content <= window, "nothing is wider than a phone: {narrow_and_dark}");
+    for outcome in [&outcome, &narrow_and_dark] {
+        let rows = strings(&outcome["told"]).into_iter().filter(|row| row.starts_with("index_lock"));
+        let rows: Vec<String> =
+            rows.map(|row| row.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for side in ["rwlock read", "rwlock write"] {
+            let of_side = rows.iter().filter(|row| row.contains(side)).count();
+            assert_eq!((of_side, rows.len()), (1, 2), "the sides of a lock are told apart: {outcome}");
+        }
+    }
+}
+
+/// A name without `::` and `/`, as C has it, breaks where it must.
+#[test]
+fn a_long_name_makes_no_page_wider_than_a_phone() {
+    let Some(browser) = chromium() else { return };
+    let directory = tempfile::tempdir().expect("a place");
+    let program = directory.path().join("long");
+    let mut rename = Command::new("objcopy");
+    let name = "table_lock_".repeat(12);
+    rename.arg("--redefine-sym").arg(format!("table_lock={name}")).arg("--strip-debug");
+    rename.arg(Source::program("slow_holder.c").compile()).arg(&program);
+    let outcome = run(rename, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    let file = directory.path().join("p.contend");
+    let file = file.to_str().expect("a plain path");
+    let mut command = contend(&["profile", "-q", "-o", file, "--"]);
+    command.arg(&program);
+    let outcome = run(command, HANG);
+    assert!(outcome.succeeded(), "{outcome}");
+    let page = page(directory.path(), &["report", file]);
+    let outcome = driven(browser, &page, &["--window-size=500,900"]);
+    assert!(strings(&outcome["names"]).contains(&&*name), "{outcome}");
+    assert!(outcome["keys"].as_array().is_some_and(|keys| !keys.is_empty()), "it was waited for: {outcome}");
+    assert_eq!(outcome["clipped"], 0, "{outcome}");
+    let [content, window] = [0, 1].map(|place| outcome["width"][place].as_u64());
+    assert!(content <= window, "nothing is wider than a phone: {outcome}");
 }
 
 #[test]

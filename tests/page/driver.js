@@ -33,6 +33,9 @@ const section = document.querySelector("section.rows");
 if (section) {
   outcome.names = names(section);
   outcome.status = section.querySelector(".status").textContent;
+  // What tells the rows apart: all words of them that are to be seen.
+  const words = (row) => [...row.cells].filter((cell) => !cell.classList.contains("n") && cell.offsetWidth > 0);
+  outcome.told = all("tbody > tr:not(.unfolded)", section).map((row) => words(row).map((cell) => cell.innerText.trim()).join(" "));
   outcome.markup = all("tbody script, tbody img", section).map((element) => element.localName);
 
   const figures = ["section ns", "growth", "times as good as"].find((text) => header(section, text));

@@ -128,6 +128,7 @@ pub(super) fn process(row: &LiveRow) -> String {
 
 /// The sentence about where a lock is waited for, with its process where another one's lock has the same name.
 pub(super) fn wait_sentence(table: &LiveTable, row: &LiveRow) -> Option<String> {
+    call_sites::shares(&row.call_sites)?; // of most rows there is none, and thousands are not compared with thousands for it
     let of = process(row);
     let is_ambiguous = table.rows.iter().any(|other| other.lock == row.lock && process(other) != of);
     let told_name = if is_ambiguous { format!("{} ({of})", row.lock) } else { row.lock.clone() };

@@ -121,8 +121,8 @@ impl Series {
             counted.iter().map(|&(label, _)| (label, Present::default())).collect();
         for row in &last.rows {
             let label = Label::of(row);
-            let known = present.keys().find(|&&known| *known == label && is_served(known)).copied();
-            let now = present.entry(known.unwrap_or(&other)).or_default();
+            let key = if present.contains_key(&label) { &label } else { &other };
+            let Some(now) = present.get_mut(key) else { continue }; // that of all others is always there
             now.waiters += row.waiters_now.unwrap_or(0);
             now.longest_ns = now.longest_ns.max(row.longest_wait_ns.unwrap_or(0.0));
         }

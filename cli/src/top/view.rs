@@ -10,7 +10,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use report::Screen;
-use report::text::{printable, short, time};
+use report::text::{prefixed, printable, short, time};
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 /// What a key leads to.
@@ -280,7 +280,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 /// What is known of one lock: what is so now, from where it was waited for, its threads, and the calls that made it; prose in lines of
 /// so many cells.
 fn about(row: &LiveRow, table: &LiveTable, width: usize) -> Vec<String> {
-    let mut lines = vec![format!("{}, {} of process {}", row.lock, row.way, process(row))];
+    let mut lines = wrapped(&format!("{}, {} of process {}", row.lock, row.way, process(row)), width);
     lines.push(match (&row.holder, row.holder_ns) {
         (None, _) => "Which thread holds it is not known.".to_owned(),
         (Some(holder), None) => format!("Held by {}.", thread_name(holder)),
@@ -356,16 +356,26 @@ impl What {
             Self::Figure(Sort::Contended) => {
                 or_dash(row.contended_share.map(|part| format!("{:.1}", 100.0 * part)))
             }
-            Self::Figure(Sort::Waiters) => or_dash(row.waiters_now.map(|waiters| waiters.to_string())),
+            Self::Figure(Sort::Waiters) => or_dash(row.waiters_now.map(waiters)),
             Self::Figure(Sort::Longest) => or_dash(row.longest_wait_ns.map(time)),
-            Self::Figure(sort @ (Sort::Waiting | Sort::Held)) => threads(sort.figure(row)),
-            Self::Figure(sort) => short(sort.figure(row)),
+            Self::Figure(sort @ (Sort::Waiting | Sort::Held | Sort::Name)) => threads(sort.figure(row)),
+            Self::Figure(Sort::Acquires) => rate(row.acquires_per_s),
             Self::Section => or_dash(row.section_ns.map(time)),
             Self::Holder => or_dash(row.holder.as_ref().map(thread_name)),
             Self::HolderFor => or_dash(row.holder_ns.map(time)),
             Self::LastMinute => String::new(),
         }
     }
+}
+
+/// How often something happens in a second, never longer than its column: a number without its middle digits is another one.
+fn rate(per_second: f64) -> String {
+    if per_second >= 99_999_999.5 { prefixed(per_second) } else { short(per_second) }
+}
+
+/// How many threads wait now, never longer than its column.
+fn waiters(count: u64) -> String {
+    if count < 10_000 { count.to_string() } else { format!("{}k", count / 1_000) }
 }
 
 /// A mean number of threads, never longer than its column.
@@ -638,6 +648,25 @@ mod tests {
     }
 
     #[test]
+    fn large_numbers_keep_their_digits_in_their_columns() {
+        for (per_second, shown) in [
+            (0.0, "0"),
+            (99_999_999.4, "99,999,999"),
+            (99_999_999.6, "100 M"),
+            (1_234_567_890.0, "1.235 G"),
+            (999_999_999_999.0, "1 T"),
+            (f64::NAN, "-"),
+        ] {
+            let row = LiveRow { acquires_per_s: per_second, ..LiveRow::default() };
+            assert_eq!(What::Figure(Sort::Acquires).of(&row), shown);
+        }
+        for (count, shown) in [(0, "0"), (9_999, "9999"), (10_000, "10k"), (512_345, "512k")] {
+            let row = LiveRow { waiters_now: Some(count), ..LiveRow::default() };
+            assert_eq!(What::Figure(Sort::Waiters).of(&row), shown);
+        }
+    }
+
+    #[test]
     fn columns_go_by_rank_and_fit() {
         for width in 1..300 {
             for several in [false, true] {
@@ -706,6 +735,16 @@ mod tests {
         press(&mut view, KeyCode::Enter);
         let shown = drawn(&mut view, 80, 20).join("\n");
         assert!(shown.contains("Waits for cache_lock (4711 server): 100 % in serve_request"), "{shown}");
+    }
+
+    #[test]
+    fn a_long_name_hides_nothing_else_that_is_told_of_its_lock() {
+        let mut table = hostile();
+        table.rows[0].lock = "name_".repeat(30);
+        let mut view = View::new(table, Sort::Waiting, false);
+        press(&mut view, KeyCode::Enter);
+        let shown = drawn(&mut view, 80, 20).join("\n");
+        assert!(shown.contains("name_name_") && shown.contains("mutex of process 4711 server"), "{shown}");
     }
 
     #[test]

@@ -12,7 +12,8 @@
 /* In C this header needs C11 or later, for alignment and struct timespec.
 
    A lock whose bytes are all zero is free: static locks need no initialiser, others take CONTEND_INIT. There is
-   nothing to destroy. A lock must not be copied while it is in use.
+   nothing to destroy. A lock must not be copied while it is in use. One whose type is CONTEND_LINE_ALIGNED lies at a multiple of
+   64 bytes: in C its memory comes from aligned_alloc, since malloc's may not be aligned so.
 
    Functions give 0 or an error number: EBUSY from a try, ETIMEDOUT at a deadline, EINVAL for a time that is none.
    `timed` takes a time of CLOCK_REALTIME; `clock` names CLOCK_REALTIME (0) or CLOCK_MONOTONIC (1).

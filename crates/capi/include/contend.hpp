@@ -15,6 +15,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <system_error>
+#include <type_traits>
 
 #include "contend.h"
 

@@ -190,7 +190,9 @@ fn compiles(compiler: &str, language: &str, standard: &str, header: &str) {
 fn the_headers_compile_alone() {
     compiles("cc", "c", "c11", "contend.h");
     compiles("cc", "c", "c17", "contend.h");
+    compiles("cc", "c", "c2x", "contend.h");
     compiles("c++", "c++", "c++17", "contend.h");
     compiles("c++", "c++", "c++17", "contend.hpp");
     compiles("c++", "c++", "c++20", "contend.hpp");
+    compiles("c++", "c++", "c++23", "contend.hpp");
 }

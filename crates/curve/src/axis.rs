@@ -43,6 +43,9 @@ impl CoresAxis {
             let doublings =
                 (0..32).map(|power| 1_u32 << power).filter(|tick| (self.least..=self.most).contains(tick));
             let doublings: Vec<_> = doublings.collect();
+            if doublings.len() < 2 {
+                return vec![self.least, self.most]; // 33 to 63 cores have none, and one alone is no scale
+            }
             let step = doublings.len().div_ceil(about.max(1)).max(1);
             doublings.into_iter().step_by(step).collect()
         } else {
@@ -111,6 +114,8 @@ mod tests {
         assert_eq!(axis(1, 48, false).ticks(5), [1, 10, 20, 30, 40]);
         assert_eq!(axis(1, 4, false).ticks(8), [1, 2, 3, 4]);
         assert_eq!(axis(3, u32::MAX, false).ticks(2)[0], 3);
+        assert_eq!(axis(48, 49, true).ticks(8), [48, 49]);
+        assert_eq!(axis(33, 80, true).ticks(8), [33, 80]);
         assert_eq!(axis(1, 48, true).position(1), 0.0);
         assert_eq!(axis(1, 48, true).position(48), 1.0);
     }

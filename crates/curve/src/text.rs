@@ -135,8 +135,11 @@ pub fn time(ns: f64) -> String {
 /// A value with a decimal prefix, for axes: `0.5`, `12`, `3.4 k`, `1.2 M`.
 pub fn prefixed(value: f64) -> String {
     const PREFIXES: [(f64, &str); 4] = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
+    /// What is shown as 1,000 of a prefix is 1 of the next.
+    const ROUNDS_UP: f64 = 0.999_999_5;
     let size = value.abs();
-    let (unit, prefix) = PREFIXES.into_iter().find(|&(unit, _)| size >= unit).unwrap_or((1.0, ""));
+    let reaches = |&(unit, _): &(f64, &str)| size >= ROUNDS_UP * unit;
+    let (unit, prefix) = PREFIXES.into_iter().find(reaches).unwrap_or((1.0, ""));
     let mut shown = format!("{:.3}", value / unit);
     if size != 0.0 && size < 0.01 || size >= 1e15 {
         return format!("{value:.1e}");
@@ -186,5 +189,7 @@ mod tests {
             [0.0, 0.25, 1.0, 999.0, 1500.0, 2.5e6, 1e9, 1e300].map(prefixed),
             ["0", "0.25", "1", "999", "1.5 k", "2.5 M", "1 G", "1.0e300"]
         );
+        let rounded = [999.9994, 999.9998, 999_999.7, -999_999_999.9].map(prefixed);
+        assert_eq!(rounded, ["999.999", "1 k", "1 M", "-1 G"]);
     }
 }

@@ -99,6 +99,24 @@ fn a_condition_is_waited_for_in_every_way() {
     assert!(result.timed_out(), "nobody notifies");
 }
 
+/// Types are given and values shown as with `std`'s.
+#[test]
+fn conditions_have_the_types_and_the_looks_of_std() {
+    let shown = |ours: &dyn std::fmt::Debug, std: &dyn std::fmt::Debug| {
+        assert_eq!(format!("{ours:?} {ours:#?}"), format!("{std:?} {std:#?}"));
+    };
+    let (changed, mutex) = (Condvar::new(), Mutex::new(3));
+    shown(&changed, &std::sync::Condvar::new());
+    shown(&mutex, &std::sync::Mutex::new(3));
+    shown(&RwLock::new("a"), &std::sync::RwLock::new("a"));
+    let is_zero: fn(&mut i32) -> bool = |value| *value == 0;
+    let guard = changed.wait_while::<i32, fn(&mut i32) -> bool>(mutex.lock().unwrap(), is_zero).unwrap();
+    let soon = Duration::from_millis(1);
+    let wait = Condvar::wait_timeout_while::<i32, fn(&mut i32) -> bool>;
+    let (guard, result) = wait(&changed, guard, soon, is_zero).unwrap();
+    assert!(*guard == 3 && !result.timed_out());
+}
+
 /// A thread that panics while another one waits poisons what that one takes back.
 #[test]
 fn a_condition_wait_tells_of_poison() {

@@ -516,8 +516,8 @@ const NAMED: usize = 50;
 fn members(striped: &Striped, by_id: &HashMap<LockId, &LockRow>) -> Vec<String> {
     let named = striped.members.iter().take(NAMED).filter_map(|id| by_id.get(id));
     let member = |row: &&LockRow| {
-        let (waited, acquired) = (time(row.waited_ns()), grouped(row.acquisitions()));
-        format!("{}: waited {waited}, {acquired} acquisitions", row.name)
+        let (waited, acquired) = (time(row.waited_ns()), text::counted(row.acquisitions(), "acquisition"));
+        format!("{}: waited {waited}, {acquired}", row.name)
     };
     let mut lines: Vec<_> = named.map(member).collect();
     if let Some(more) = striped.members.len().checked_sub(NAMED).filter(|&more| more > 0) {
@@ -546,10 +546,10 @@ fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage, members: Vec<String>) -> U
     let holders = ("Held while others waited, of all looks".into(), row.holders.iter().map(holder).collect());
     let site = |site: &SiteUse| {
         format!(
-            "{}: waited {} ({} times), others waited {} behind it{}",
+            "{}: waited {} ({}), others waited {} behind it{}",
             place(site),
             time(site.waited_ns),
-            grouped(site.waits),
+            text::counted(site.waits, "time"),
             time(site.behind_ns),
             held(site),
         )
@@ -586,7 +586,8 @@ fn stacks_of_waits(row: &LockRow) -> Vec<String> {
     };
     let line = |stack: &SiteStack| {
         let calls: Vec<_> = stack.calls.iter().map(functions).collect();
-        format!("{} ({} times): {}", time(stack.waited_ns), grouped(stack.waits), calls.join(", "))
+        let times = text::counted(stack.waits, "time");
+        format!("{} ({times}): {}", time(stack.waited_ns), calls.join(", "))
     };
     stacks.into_iter().take(STACKS).map(line).collect()
 }
@@ -609,11 +610,11 @@ fn call(call: &Call) -> String {
 
 fn kernel_unfolds_to(row: &KernelRow) -> Unfolded<'_> {
     let stack = |calls: &profile::read::KernelCalls| {
-        let (waits, waited) = (grouped(calls.waits), time(calls.waited_ns));
-        (format!("Waited {waits} times, {waited} in all, from"), calls.functions.clone())
+        let (waits, waited) = (text::counted(calls.waits, "time"), time(calls.waited_ns));
+        (format!("Waited {waits}, {waited} in all, from"), calls.functions.clone())
     };
     let releaser = |one: &profile::read::KernelReleaser| {
-        format!("{} ({} waits, {})", one.function, grouped(one.waits), time(one.waited_ns))
+        format!("{} ({}, {})", one.function, text::counted(one.waits, "wait"), time(one.waited_ns))
     };
     let releasers = ("Released by".into(), row.released_by.iter().map(releaser).collect());
     Unfolded {
@@ -1050,6 +1051,8 @@ mod tests {
         let without = |waits| without_callers(&Attached { lost_events: 0, without_callers: waits });
         assert_eq!([without(0), without(1)], ["", "Of 1 wait the callers are not known.\n"]);
         assert!(without(1_000).starts_with("Of 1,000 waits"));
+        let once = kernel_row("vm_mmap_pgoff", "rwsem write", 1, 2.0, 0.0);
+        assert_eq!(kernel_unfolds_to(&once).lists[0].0, "Waited 1 time, 2.00 ns in all, from");
     }
 
     fn kernel_row(name: &str, kind: &'static str, waits: u64, wait_ns: f64, spun_ns: f64) -> KernelRow {

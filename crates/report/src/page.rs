@@ -11,7 +11,7 @@ pub use bars::Bar;
 
 use crate::plot::svg;
 use crate::table::{PageCell, PageColumn};
-use crate::text::{grouped, html, prefixed, printable, time};
+use crate::text::{counted, grouped, html, prefixed, printable, time};
 use crate::{Plot, RangePlot, Table};
 use base64::Engine as _;
 use profile::Times;
@@ -253,7 +253,7 @@ impl Page {
 fn first_rows(table: &Table) -> String {
     let more = match table.len().saturating_sub(WITHOUT_SCRIPT) {
         0 => String::new(),
-        more => format!("<p>The rest, {} rows, is shown with scripts.</p>", grouped(more as u64)),
+        more => format!("<p>The rest, {}, is shown with scripts.</p>", counted(more as u64, "row")),
     };
     format!("{}{more}", scrolled(&table.first(WITHOUT_SCRIPT).html()))
 }
@@ -568,5 +568,6 @@ mod tests {
         let static_part = between(&page, "<noscript>", "</noscript>")[0];
         assert!(static_part.contains(">lock 99<") && !static_part.contains(">lock 100<"));
         assert!(static_part.contains("The rest, 150 rows,"));
+        assert!(first_rows(&table.first(WITHOUT_SCRIPT + 1)).contains("The rest, 1 row, is"));
     }
 }

@@ -34,8 +34,7 @@ impl OutputFile {
         let is_link = path.is_symlink();
         let leads_to_open = is_link && (path.starts_with("/dev") || path.starts_with("/proc"));
         let is_special = leads_to_open || path.exists() && !path.is_file();
-        // What a link leads to is replaced, not the link.
-        let target = if is_link && !is_special { path.canonicalize().ok() } else { None };
+        let target = if is_link && !is_special { led_to(path) } else { None };
         let file = Self { path: target.unwrap_or_else(|| path.to_owned()), is_special };
         if !file.is_special {
             drop(file.fresh().with_context(|| cannot(path))?);
@@ -71,6 +70,11 @@ impl OutputFile {
         };
         written.with_context(|| cannot(&self.path))
     }
+}
+
+/// What a link leads to, which is replaced, not the link: a file, or the place of one that is not there yet.
+fn led_to(link: &Path) -> Option<PathBuf> {
+    link.canonicalize().ok().or_else(|| Some(link.parent()?.join(link.read_link().ok()?)))
 }
 
 fn cannot(path: &Path) -> String {
@@ -120,6 +124,19 @@ mod tests {
         OutputFile::at(&link).expect("a place").write("new").expect("space on the disk");
         assert!(link.is_symlink());
         assert_eq!(std::fs::read_to_string(&page).expect("the page"), "new");
+    }
+
+    #[test]
+    fn a_link_to_what_is_not_there_yet_stays_too() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [link, page] = ["latest.md", "page.md"].map(|name| directory.path().join(name));
+        std::os::unix::fs::symlink("page.md", &link).expect("a link");
+        OutputFile::at(&link).expect("a place").write("new").expect("space on the disk");
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(&page).expect("the page"), "new");
+        std::os::unix::fs::symlink("none/page.md", directory.path().join("lost.md")).expect("a link");
+        let error = OutputFile::at(&directory.path().join("lost.md")).expect_err("no place").to_string();
+        assert!(error.contains("lost.md"), "{error}");
     }
 
     #[test]

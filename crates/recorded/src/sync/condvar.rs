@@ -4,13 +4,20 @@ use super::MutexGuard;
 use crate::{Recorded, recorder};
 use profile::record::Mode;
 use pthread::object::ObjectKind;
+use std::fmt;
 use std::sync::{self, LockResult, PoisonError};
 use std::time::{Duration, Instant};
 
 /// [`std::sync::Condvar`] for a recorded [`Mutex`](super::Mutex): waits stand in the row of the mutex.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Condvar {
     inner: sync::Condvar,
+}
+
+impl fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
 }
 
 /// Whether a wait ended because its time was over.
@@ -53,11 +60,14 @@ impl Condvar {
     /// # Errors
     ///
     /// The mutex is poisoned; the error has the guard.
-    pub fn wait_while<'a, T>(
+    pub fn wait_while<'a, T, F>(
         &self,
         mut guard: MutexGuard<'a, T>,
-        mut condition: impl FnMut(&mut T) -> bool,
-    ) -> LockResult<MutexGuard<'a, T>> {
+        mut condition: F,
+    ) -> LockResult<MutexGuard<'a, T>>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
         while condition(&mut guard) {
             guard = self.wait(guard)?;
         }
@@ -86,12 +96,15 @@ impl Condvar {
     /// # Errors
     ///
     /// The mutex is poisoned; the error has the guard.
-    pub fn wait_timeout_while<'a, T>(
+    pub fn wait_timeout_while<'a, T, F>(
         &self,
         mut guard: MutexGuard<'a, T>,
         time: Duration,
-        mut condition: impl FnMut(&mut T) -> bool,
-    ) -> Timed<'a, T> {
+        mut condition: F,
+    ) -> Timed<'a, T>
+    where
+        F: FnMut(&mut T) -> bool,
+    {
         let started = Instant::now();
         loop {
             if !condition(&mut guard) {

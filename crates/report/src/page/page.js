@@ -114,6 +114,10 @@ class RowTable {
     const scroll = make("div", { class: "scroll" }, this.table);
     section.append(this.controls(), this.status, scroll, make("div", { class: "more" }, this.next, this.all));
     this.rows.forEach((row, place) => { row.place = place; });
+    this.use = this.columns.findIndex(({ key, kept }) => key === "use" && !kept);
+    const names = new Set();
+    this.repeated = new Set(); // names of several rows, such as both sides of a reader-writer lock
+    for (const { cells: [cell] } of this.rows) (names.has(shown(cell)) ? this.repeated : names).add(shown(cell));
     this.redraw();
   }
 
@@ -203,6 +207,9 @@ class RowTable {
     const id = `${this.id}-${row.place}`;
     const button = make("button", { type: "button", "aria-expanded": "false", "aria-controls": id }, ...broken(shown(row.cells[0])));
     const name = make("th", { scope: "row" }, button);
+    const use = row.cells[this.use] ?? null;
+    // For a phone, which has no column of it.
+    if (use !== null && this.repeated.has(shown(row.cells[0]))) name.append(make("span", { class: "use" }, shown(use)));
     const cells = this.places.slice(1).map((index) => make("td", { class: this.classOf(index) }, ...broken(shown(row.cells[index]))));
     const line = make("tr", {}, name, ...cells);
     const below = make("tr", { class: "unfolded", id });

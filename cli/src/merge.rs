@@ -69,7 +69,7 @@ fn parts_of(path: &Path) -> Result<Vec<Part>, Error> {
 /// Runs `contend merge`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { profiles: paths, output: to, json } = args;
-    let file = output::file(to)?;
+    let file = output::merged_file(to)?;
     let parts = paths.par_iter().map(|path| parts_of(path)).collect::<Result<Vec<_>, Error>>()?;
     let (mut bytes, mut profiles, mut twice) = (Vec::new(), Vec::new(), Vec::new());
     let mut merging = Merging::begin(&mut bytes)?;

@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use profile::format::MAGIC;
+use profile::read::merged::is_merged;
 use report::{Screen, text};
 use serde::Serialize;
 use session::output_file::OutputFile;
@@ -47,8 +48,22 @@ pub(crate) fn file_at(path: Option<&Path>) -> anyhow::Result<Option<OutputFile>>
 ///
 /// # Errors
 ///
-/// A profile is there, or the file cannot be written.
+/// A profile or a file of merged profiles is there, or the file cannot be written.
 pub(crate) fn file(path: &Path) -> anyhow::Result<OutputFile> {
+    session::ensure_usage!(
+        !path.is_file() || !is_merged(path),
+        "{} holds merged profiles, which would be written over: give the file that is to be written another name",
+        path.display()
+    );
+    merged_file(path)
+}
+
+/// The place of a file that profiles are merged into, where what was merged before is replaced: see [`file`].
+///
+/// # Errors
+///
+/// A single profile is there, or the file cannot be written.
+pub(crate) fn merged_file(path: &Path) -> anyhow::Result<OutputFile> {
     let mut mark = [0; MAGIC.len()];
     let is_profile =
         path.is_file() && File::open(path).and_then(|mut file| file.read_exact(&mut mark)).is_ok();
@@ -83,6 +98,18 @@ pub(crate) fn command_line(args: &[OsString]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn merged_profiles_are_replaced_by_merged_ones_alone() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [merged, single] = ["merged.contend", "single.contend"].map(|name| directory.path().join(name));
+        std::fs::write(&merged, b"\x89cntmrg1").expect("a file");
+        std::fs::write(&single, MAGIC).expect("a file");
+        let said = file(&merged).expect_err("merged profiles").to_string();
+        assert!(said.contains("holds merged profiles, which would be written over"), "{said}");
+        assert!(merged_file(&merged).is_ok(), "merging again replaces it");
+        assert!(file(&single).is_err() && merged_file(&single).is_err());
+    }
 
     #[test]
     fn a_command_can_be_given_again_as_it_is_printed() {

@@ -52,6 +52,20 @@ def test_a_prediction_has_curves_verdicts_and_advice(profiled: contend.Profile) 
     assert predicted.verdicts["verdict_probability"].between(0, 1).all()
 
 
+def test_profiles_are_merged_into_one_that_is_read_as_one(
+    program: list[str], recorded: contend.Profile, tmp_path: Path
+) -> None:
+    other = contend.profile(*program, output=tmp_path / "other.contend")
+    merged = contend.merge(recorded.path, other.path, other.path, output=tmp_path / "both.contend")
+    assert merged.path == tmp_path / "both.contend" and merged.path.is_file()
+    assert len(merged.profiles) == 2 and len(merged.twice) == 1
+    assert merged.acquisitions == merged.profiles["acquisitions"].sum() > 0
+    assert not contend.report(merged.path).locks.empty
+    with pytest.raises(contend.ContendError, match=r"none\.contend"):
+        contend.merge(tmp_path / "none.contend", output=tmp_path / "nothing.contend")
+    assert not (tmp_path / "nothing.contend").exists()
+
+
 def test_a_difference_has_what_grew_on_both_sides(recorded: contend.Profile, tmp_path: Path) -> None:
     same = contend.diff(recorded.path, recorded.path)
     assert same.per_operation and same.locks["before_held_ns"].equals(same.locks["after_held_ns"])

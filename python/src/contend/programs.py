@@ -116,6 +116,35 @@ def attach(
     return report(output)
 
 
+MERGED = known(text="name", whole="acquisitions")
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What `merge` gives: the merged file, and a row for each profile in it.
+
+    `acquisitions` is their sum; `twice` names the profiles that were given more than once and count once.
+    """
+
+    path: Path
+    profiles: pd.DataFrame
+    acquisitions: int
+    twice: list[str]
+    document: Mapping[str, Any] = field(repr=False)
+
+
+def merge(profile: Word, *profiles: Word, output: Word = "merged.contend") -> Merged:
+    """Puts profiles into the file `output`, which other calls read as one profile: `contend merge`."""
+    document = run_json(["merge", "--json", *flags({"output": output}), "--", profile, *profiles])
+    return Merged(
+        path=Path(document["file"]),
+        profiles=frame(document["profiles"], MERGED),
+        acquisitions=document["acquisitions"],
+        twice=document["twice"],
+        document=document,
+    )
+
+
 MEASURES = "acquisitions contended waited_ns held_ns critical_section_ns handover_ns"
 SITE_MEASURES = "waits waited_ns behind_ns hold_ns"
 KERNEL_MEASURES = "waits waited_ns spun_ns share"

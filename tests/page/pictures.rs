@@ -133,7 +133,7 @@ fn what_is_asked_for_first_stands_first() {
     let predict = driven(browser, path, &wide);
     assert_eq!(strings(&predict["leading"])[0], "plot", "{predict}");
     let bold = strings(&predict["bold"]);
-    assert!(bold.len() == 1 && bold[0].starts_with("baseline"), "{predict}");
+    assert!(bold.len() == 1 && bold[0].starts_with("as it is"), "{predict}");
     assert!(predict["keys"][0].as_u64().is_some_and(|curves| (2..=4).contains(&curves)), "{predict}");
     if has_sliders(path) {
         assert_eq!(

@@ -17,7 +17,7 @@ pub(crate) use suspects::candidates;
 pub use suspects::{Suspect, suspects};
 
 use crate::folder::profile_command;
-use crate::{Void, profiled, subject, void as voids};
+use crate::{AS_IT_IS, Void, profiled, subject, void as voids};
 use anyhow::{Context as _, bail};
 use compare::gate::THREADS;
 use compare::rounds::{End, LockRuns, Metric, Trial, measure_until};
@@ -618,7 +618,7 @@ impl Case {
     }
 
     fn label(&self) -> String {
-        let lock = self.swap.as_ref().map_or("as it is", |(_, lock)| lock);
+        let lock = self.swap.as_ref().map_or(AS_IT_IS, |(_, lock)| lock);
         format!("{lock}, {}", threads_in_words(self.threads))
     }
 }
@@ -748,6 +748,27 @@ mod tests {
             of(0.9, [0.4, 1.2]),
             is("adaptive"),
             "it gives more here, and what it costs there is said"
+        );
+    }
+
+    /// Every lock that gains on two threads loses on 64.
+    #[test]
+    fn what_is_forecast_to_lose_on_the_target_is_advised_for_this_machine_alone() {
+        let mut advice = advice();
+        let said = |advice: &Advice| advice.terminal(Screen::FILE).replace('\n', " ");
+        assert!(said(&advice).contains("Do: put `adaptive` in its place: 5.7 times"), "{}", said(&advice));
+        advice.findings[0].rows[1].gain_there = Some(report::Spread { low: 0.19, median: 0.44, high: 1.0 });
+        advice.findings[0].rows[2].gain_there = Some(report::Spread { low: 0.1, median: 0.14, high: 0.3 });
+        let alone = said(&advice);
+        assert!(
+            alone.contains("Do, on this machine alone: put `adaptive` in its place: 5.7 times"),
+            "{alone}"
+        );
+        assert!(
+            alone.contains(
+                "measured). On 64 it probably loses: about 0.44 times the work (0.19 to 1.0). Try:"
+            ),
+            "{alone}"
         );
     }
 

@@ -8,7 +8,7 @@ use crate::subject::{self, Besides, Subject};
 use crate::uncertainty::{CALIBRATED, Calibration, Known, LEARNT, Widths};
 use crate::verdict::{Verdict, outcome};
 use crate::void::LeftOut;
-use crate::{Alternative, advice, family_of};
+use crate::{AS_IT_IS, Alternative, advice, family_of};
 use model::Family;
 use profile::{LockKind, LockTable};
 use pthread::site::Site;
@@ -138,7 +138,7 @@ impl Row {
     /// What tables call it.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.lock.as_deref().unwrap_or("baseline")
+        self.lock.as_deref().unwrap_or(AS_IT_IS)
     }
 }
 
@@ -612,7 +612,7 @@ fn unstable(simulated: &Simulated) -> Option<String> {
             .filter(|point| point.is_unstable())
             .map(|point| point.threads.to_string())
             .collect();
-        let name = run.name.as_deref().unwrap_or("baseline");
+        let name = run.name.as_deref().unwrap_or(AS_IT_IS);
         (!threads.is_empty()).then(|| format!("{name} at {}", threads.join(", ")))
     });
     let all: Vec<String> = runs.collect();
@@ -775,7 +775,7 @@ mod tests {
         assert_eq!([2, 4].map(|threads| rows[0].at(threads).unwrap().unstable), [false, true]);
         assert_eq!(rows[0].peak(), Some(2), "what the seeds do not agree on is no peak");
         let said = unstable(&simulated).expect("five seeds do 2.4 to 28.6 times the work");
-        assert!(said.starts_with("unstable: of 5 seeds") && said.ends_with("baseline at 4"), "{said}");
+        assert!(said.starts_with("unstable: of 5 seeds") && said.ends_with("as it is at 4"), "{said}");
         assert_eq!(unstable(&program(&[(1, 1.0), (2, 2.0)])), None);
     }
 

@@ -50,6 +50,9 @@ use std::path::Path;
 /// What is given for the elided form of a lock of the program's own kind.
 pub const ELIDED: &str = "elided";
 
+/// What tables call the program whose lock stays as it is.
+const AS_IT_IS: &str = "as it is";
+
 /// The alternatives of these names, each elided lock at both ends of what its sections may do to each other; every family if there are
 /// no names.
 ///

@@ -51,11 +51,11 @@ fn at(advice: &Advice, lock: Option<&str>, threads: u32) -> Option<Point> {
     row.measured.iter().find(|point| point.cores == threads).copied()
 }
 
-/// The best and the last point of a row, measured or forecast.
+/// The best and the last point of a row, measured or forecast; where the seeds disagree there is none.
 fn ends(row: &Row) -> Option<(Point, Point)> {
-    let all = || row.measured.iter().chain(&row.forecast);
-    let peak = all().max_by(|a, b| a.value.total_cmp(&b.value))?;
-    Some((*peak, *row.forecast.last()?))
+    let forecast = || row.forecast.iter().filter(|point| !row.unstable.contains(&point.cores));
+    let peak = row.measured.iter().chain(forecast()).max_by(|a, b| a.value.total_cmp(&b.value))?;
+    Some((*peak, *forecast().next_back()?))
 }
 
 impl Story<'_> {

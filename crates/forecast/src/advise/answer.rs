@@ -4,9 +4,10 @@ use super::measured::{AtATime, Measured, profile_file};
 use super::outlook::{self, Outlook};
 use super::suspects::{Suspect, waited_share};
 use super::{Asked, profiled_suspects, reasons, tables, void};
-use crate::Void;
+use crate::advice::WORTH_IT;
 use crate::profiled::by_cost;
 use crate::void::{self as voids, LeftOut};
+use crate::{AS_IT_IS, Void};
 use compare::statistics::Verdict;
 use curve::Point;
 use launch::places::{Only, Places};
@@ -57,7 +58,7 @@ pub struct Row {
 
 impl Row {
     fn name(&self) -> &str {
-        self.lock.as_deref().unwrap_or("as it is")
+        self.lock.as_deref().unwrap_or(AS_IT_IS)
     }
 
     /// On how many threads it does most, measured or forecast.
@@ -81,6 +82,11 @@ impl Row {
 
     fn is_better(&self) -> bool {
         self.is == Some(Verdict::Better.name())
+    }
+
+    /// Whether it gives less on the target than the program as it is, by more than a change is worth.
+    fn loses_there(&self) -> bool {
+        self.gain_there.is_some_and(|gain| gain.median < 1.0 / WORTH_IT)
     }
 
     /// Whether it gives more on the target than chance and the forecast's error explain, and costs nothing here.
@@ -463,14 +469,25 @@ impl Row {
             let times = forecast_value(gain.median);
             format!("{times} times the work on {} ({}, measured)", measured.most_in_words(), range(gain))
         });
-        let last = self.forecast.last().map(|point| point.cores).filter(|&cores| cores > most);
-        let there = self.gain_there.filter(|gain| self.is_better() || gain.low > 1.0).zip(last).map(
-            |(gain, cores)| {
-                let times = forecast_value(gain.median);
-                format!("about {times} times on {cores} ({})", range(gain))
-            },
-        );
+        let there =
+            self.gain_there.filter(|gain| !self.loses_there() && (self.is_better() || gain.low > 1.0));
+        let there = there.zip(self.beyond(most)).map(|(gain, cores)| {
+            let times = forecast_value(gain.median);
+            format!("about {times} times on {cores} ({})", range(gain))
+        });
         here.into_iter().chain(there).collect()
+    }
+
+    /// The cores of the target, where it is forecast to more than so many threads.
+    fn beyond(&self, threads: u32) -> Option<u32> {
+        self.forecast.last().map(|point| point.cores).filter(|&cores| cores > threads)
+    }
+
+    /// Where it gains here and is forecast to lose on the target, that it does.
+    fn loss(&self, most: u32) -> Option<String> {
+        let (gain, cores) = self.gain_there.filter(|_| self.loses_there()).zip(self.beyond(most))?;
+        let times = forecast_value(gain.median);
+        Some(format!("On {cores} it probably loses: about {times} times the work ({}).", range(gain)))
     }
 
     fn at(&self, threads: u32) -> Option<Point> {
@@ -610,14 +627,14 @@ impl Finding {
     }
 
     /// The lock that gives most here, or else on the target; none where nothing is gained. Of those that the runs here do not tell apart,
-    /// one that loses nothing on the target comes first.
+    /// one that does not lose on the target comes first.
     #[must_use]
     pub fn best(&self) -> Option<&Row> {
         let here = |row: &Row| row.gain.unwrap_or(Spread { low: 0.0, median: 0.0, high: 0.0 });
         let most = self.rows.iter().find(|row| row.is_better());
         let now = most.map(|most| {
             let is_as_good = |row: &&Row| row.is_better() && here(row).high >= here(most).low;
-            let holds = |row: &&Row| row.gain_there.is_none_or(|gain| gain.high >= 1.0);
+            let holds = |row: &&Row| !row.loses_there();
             self.rows.iter().filter(is_as_good).find(holds).unwrap_or(most)
         });
         now.or_else(|| self.rows.iter().find(|row| row.will_be_better()))
@@ -721,9 +738,11 @@ impl Finding {
     fn instruction(&self, row: &Row, advice: &Advice) -> String {
         let lock = row.name();
         let most = advice.measured.most();
-        let mut said = format!("Do: put `{lock}` in its place: ");
-        said += &row.gains(&advice.measured).join(", ");
-        said += ".\n";
+        let gains = row.gains(&advice.measured).join(", ");
+        let mut said = match row.loss(most) {
+            None => format!("Do: put `{lock}` in its place: {gains}.\n"),
+            Some(loss) => format!("Do, on this machine alone: put `{lock}` in its place: {gains}.\n{loss}\n"),
+        };
         let command = self.trial_command(lock, &advice.measured, most);
         if self.found_by == Some(FoundBy::ToRecord) {
             let words = advice.measured.words(most);

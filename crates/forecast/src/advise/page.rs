@@ -2,6 +2,7 @@
 
 use super::Advice;
 use super::answer::{Checked, Finding};
+use crate::AS_IT_IS;
 use curve::{Curve, Point, Provenance, Unit};
 use report::page::Page;
 use report::{Better, Cell, Column, Plot, RangePlot, Spread, Table};
@@ -19,7 +20,7 @@ impl Advice {
         let Some(finding) = self.findings.first() else { return Ok(None) };
         let mut curves = Vec::new();
         for row in finding.rows.iter().filter(|row| !row.measured.is_empty()).take(1 + DRAWN) {
-            let name = row.lock.as_deref().unwrap_or("as it is");
+            let name = row.lock.as_deref().unwrap_or(AS_IT_IS);
             let curve = |provenance, points: Vec<Point>| {
                 Curve::new(name, Unit::Speedup, provenance).lock(name).with_points(points)
             };
@@ -51,7 +52,7 @@ impl Advice {
             format!("Predicted from one thread's profile, and measured, on {} threads", checked[0].threads);
         let mut plot = RangePlot::new(title, "times the work of one thread", Better::Higher);
         for one in checked {
-            let name = one.lock.as_deref().unwrap_or("as it is");
+            let name = one.lock.as_deref().unwrap_or(AS_IT_IS);
             plot.row(format!("{name}, predicted"), Some(Spread::from(one.predicted)));
             plot.row(format!("{name}, measured"), Some(Spread::from(one.measured)));
         }
@@ -133,7 +134,7 @@ impl Finding {
                 let source = if is_unstable { "forecast, unstable" } else { source };
                 let first = |cell: Cell| if number == 0 { cell } else { Cell::Missing };
                 table.row([
-                    row.lock.as_deref().unwrap_or("as it is").into(),
+                    row.lock.as_deref().unwrap_or(AS_IT_IS).into(),
                     point.cores.into(),
                     Spread::from(*point).into(),
                     source.into(),

@@ -118,7 +118,7 @@ pub fn run(
         doubts.extend(blueprint.doubts_of_transactions());
     }
     if own_lock(blueprint.locks[0].kind).1 {
-        doubts.push(format!("for the baseline, `{}` replaces the C library's lock", stage.own[0]));
+        doubts.push(format!("for the program as it is, `{}` replaces the C library's lock", stage.own[0]));
     }
     let variants = variants(blueprint, candidates, stage, plan.everywhere);
     let jobs = simulate_all(blueprint, &variants, stage, plan, progress)?;

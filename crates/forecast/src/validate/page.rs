@@ -1,6 +1,7 @@
 //! Scores and rows, for a page and for a terminal.
 
 use super::scores::{ENOUGH, From, Held, Scored, ScoredPoint, Scores, scored, scores};
+use crate::AS_IT_IS;
 use report::text;
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -258,7 +259,7 @@ pub fn page(summary: &Summary, made_by: &str, preface: &str, besides: &str) -> S
                 let _ = writeln!(
                     page,
                     "| {} | {} |{} {} |",
-                    cell(forecast.lock.as_deref().unwrap_or("baseline")),
+                    cell(forecast.lock.as_deref().unwrap_or(AS_IT_IS)),
                     point.threads,
                     ranges.collect::<String>(),
                     figure(point.measured)
@@ -277,7 +278,7 @@ pub fn page(summary: &Summary, made_by: &str, preface: &str, besides: &str) -> S
             let _ = writeln!(
                 page,
                 "- {}: {}; measured `{}`",
-                cell(forecast.lock.as_deref().unwrap_or("baseline")),
+                cell(forecast.lock.as_deref().unwrap_or(AS_IT_IS)),
                 verdicts.collect::<Vec<_>>().join(", "),
                 forecast.happened
             );

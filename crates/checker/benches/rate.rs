@@ -1,10 +1,11 @@
-//! How many executions a second the checker runs: `cargo run --release --example rate -- ticket 2 4`.
+//! How many executions a second the checker runs: `cargo bench -p contend-checker --bench rate -- ticket 2 4`.
 
 use contend_checker::{Checked, Exploration, Model, Search, explore};
 use workloads::client::{self, ClientKind, Shape};
 
 fn main() {
-    let arguments = std::env::args().skip(1).collect::<Vec<_>>();
+    // `cargo bench` adds a word of its own.
+    let arguments = std::env::args().skip(1).filter(|word| word != "--bench").collect::<Vec<_>>();
     let [lock, threads, acquisitions, rest @ ..] = &arguments[..] else {
         eprintln!(
             "usage: rate LOCK THREADS ACQUISITIONS [CLIENT] [MODEL] [executions|states|interleavings] [SECONDS]"

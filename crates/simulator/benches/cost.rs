@@ -1,4 +1,4 @@
-//! What simulating costs, by accesses and by cores: `cargo run --release -p contend-simulator --example cost`.
+//! What simulating costs, by accesses and by cores: `cargo bench -p contend-simulator --bench cost`.
 //!
 //! Rates are by the processor time of the one thread that simulates, in seconds and in cycles of the host's time stamp counter,
 //! by which computers can be compared; `cost LOCK CORES MS` makes one row. The accesses of a row are those that simulated
@@ -34,7 +34,8 @@ const ACCESSES: u64 = 8_000_000;
 fn main() {
     let file = topology::MachineFile::parse(MACHINE).expect("a constant machine file");
     let hardware = Hardware::new(&file).expect("a machine of 1,024 cores");
-    let arguments = std::env::args().skip(1).collect::<Vec<_>>();
+    // `cargo bench` adds a word of its own.
+    let arguments = std::env::args().skip(1).filter(|word| word != "--bench").collect::<Vec<_>>();
     if let [lock, cores, ms] = &arguments[..] {
         let number = |text: &String| text.parse::<u64>().expect("a number");
         header();

@@ -51,8 +51,9 @@ struct MutexNode<M: Machine> {
 // SAFETY: words and cells, zero is valid, no line is exceeded.
 unsafe impl<M: Machine> Node<M> for MutexNode<M> {}
 
-/// Linux's mutex, 24 bytes.
-pub struct KernelMutex<M: Machine = Patient> {
+/// Linux's mutex, 24 bytes. Without `QUEUED` the middle path has no queue, so that all who spin watch the word, as in Linux before 3.10:
+/// to be compared with, and in no catalogue.
+pub struct KernelMutex<M: Machine = Patient, const QUEUED: bool = true> {
     word: M::U32,
     spinners: Osq<M>,
     waiters: Ring<M, MutexNode<M>>,
@@ -78,7 +79,7 @@ impl<M: Machine> Linked<M> for MutexNode<M> {
 }
 
 /// The list and what comes with it: `LIST` is set by the caller. It ends with a write of the word.
-impl<M: Machine> KernelMutex<M> {
+impl<M: Machine, const QUEUED: bool> KernelMutex<M, QUEUED> {
     fn lock_list(&self) {
         loop {
             let state = M::spin_until(&self.word, Relaxed, |state| state & LIST == 0);
@@ -150,7 +151,7 @@ enum Claim {
     PassedOn,
 }
 
-impl<M: Machine> KernelMutex<M> {
+impl<M: Machine, const QUEUED: bool> KernelMutex<M, QUEUED> {
     /// Takes a free lock, past those that wait.
     #[inline]
     fn steal(&self, me: u32) -> bool {
@@ -180,7 +181,7 @@ impl<M: Machine> KernelMutex<M> {
 
     /// The middle path. False when it is time to sleep.
     fn spin_in_queue(&self, me: u32, timeout: Timeout<'_, M>) -> bool {
-        if !self.is_worth_spinning() || self.spinners.acquire_or(timeout).is_err() {
+        if !self.is_worth_spinning() || QUEUED && self.spinners.acquire_or(timeout).is_err() {
             return false;
         }
         let taken = loop {
@@ -192,8 +193,10 @@ impl<M: Machine> KernelMutex<M> {
                 break false; // the lock is another thread's next
             }
         };
-        // SAFETY: acquired above.
-        unsafe { self.spinners.release() };
+        if QUEUED {
+            // SAFETY: acquired above.
+            unsafe { self.spinners.release() };
+        }
         taken
     }
 
@@ -283,7 +286,7 @@ impl<M: Machine> KernelMutex<M> {
 }
 
 // SAFETY: one thread at a time writes itself, or is written, into a word without an owner, or one that it owns.
-unsafe impl<M: Machine> RawLock<M> for KernelMutex<M> {
+unsafe impl<M: Machine, const QUEUED: bool> RawLock<M> for KernelMutex<M, QUEUED> {
     const NEW: Self =
         Self { word: M::U32::ZERO, spinners: Osq::NEW, waiters: Ring::NEW, _padding: M::Cell::ZERO };
 
@@ -317,7 +320,7 @@ unsafe impl<M: Machine> RawLock<M> for KernelMutex<M> {
 }
 
 // SAFETY: true only after such an entry.
-unsafe impl<M: Machine> TryLock<M> for KernelMutex<M> {
+unsafe impl<M: Machine, const QUEUED: bool> TryLock<M> for KernelMutex<M, QUEUED> {
     #[inline]
     fn try_acquire(&self) -> bool {
         self.steal(myself::<M>())
@@ -325,7 +328,7 @@ unsafe impl<M: Machine> TryLock<M> for KernelMutex<M> {
 }
 
 // SAFETY: `Ok` only after such an entry.
-unsafe impl<M: Machine> TimedLock<M> for KernelMutex<M> {
+unsafe impl<M: Machine, const QUEUED: bool> TimedLock<M> for KernelMutex<M, QUEUED> {
     #[inline]
     fn acquire_or(&self, timeout: Timeout<'_, M>) -> Result<(), GaveUp> {
         // [1] from the last release
@@ -337,7 +340,7 @@ unsafe impl<M: Machine> TimedLock<M> for KernelMutex<M> {
 }
 
 // SAFETY: a holder has written the lock's word, which is free only when no thread holds the lock.
-unsafe impl<M: Machine> Elidable<M> for KernelMutex<M> {
+unsafe impl<M: Machine, const QUEUED: bool> Elidable<M> for KernelMutex<M, QUEUED> {
     fn await_free(&self) {
         M::spin_until(&self.word, Relaxed, |state| state == 0);
     }

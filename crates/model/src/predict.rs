@@ -130,11 +130,29 @@ fn verdict(parameters: &Parameters, family: Family, ends: &[Curve; 3]) -> Verdic
 }
 
 /// What becomes of throughput, by its curves at the optimistic end of all ranges, at the likely values and at the pessimistic end. Where
-/// the ends disagree on whether it collapses that cannot be told: `unknown` is what is known too roughly.
+/// the three disagree on whether it collapses that cannot be told: `unknown` is what is known too roughly. The likely values may lie
+/// outside of the ends: waiters that poll more seldom leave the lock to the core that has its data ([`Handover::BackOffThenSleep`]).
+///
+/// [`Handover::BackOffThenSleep`]: crate::Handover::BackOffThenSleep
 pub fn judge([optimistic, likely, pessimistic]: &[Curve; 3], unknown: &str) -> Verdict {
-    match (pessimistic.collapse_cores(), optimistic.collapse_cores()) {
+    let ends = (pessimistic.collapse_cores(), optimistic.collapse_cores());
+    let ends_agree = ends.0.is_some() == ends.1.is_some();
+    if ends_agree && ends.0.is_some() != likely.collapse_cores().is_some() {
+        let (where_it_does, where_not) = match ends.0 {
+            Some(_) => ("at both ends of the ranges", "with the likely values"),
+            None => ("with the likely values", "at either end of their ranges"),
+        };
+        return Verdict::CannotTell {
+            reason: format!(
+                "it collapses {where_it_does} and not {where_not}: {unknown} is known too roughly; measure it on the \
+                 target (contend calibrate)"
+            ),
+        };
+    }
+    match ends {
         (Some(early), Some(late)) => {
-            Verdict::Collapses { earliest: early.min(late), latest: early.max(late) }
+            let likely = likely.collapse_cores().unwrap_or(early);
+            Verdict::Collapses { earliest: early.min(late).min(likely), latest: early.max(late).max(likely) }
         }
         (Some(cores), None) | (None, Some(cores)) => Verdict::CannotTell {
             reason: format!(
@@ -252,6 +270,29 @@ mod tests {
         assert!(width(&wide, 256) > 2.0 * width(&narrow, 256));
         let Verdict::CannotTell { reason } = &wide.verdict else { panic!("{:?}", wide.verdict) };
         assert!(reason.contains("calibrate"), "{reason}");
+    }
+
+    #[test]
+    fn what_the_likely_values_do_is_no_kinder_than_their_curve() {
+        let curve = |values: [f64; 4]| {
+            let points =
+                [1, 2, 4, 8].into_iter().zip(values).map(|(cores, value)| Point::exact(cores, value));
+            Curve::new("", Unit::Speedup, Provenance::Predicted).with_points(points).unwrap()
+        };
+        let (grows, falls_at_8) = (curve([1.0, 2.0, 4.0, 8.0]), curve([1.0, 2.0, 4.0, 1.0]));
+        let falls_at_4 = curve([1.0, 2.0, 1.0, 0.5]);
+        let judged = |ends: [&Curve; 3]| judge(&ends.map(Curve::clone), "what a waiter costs there");
+        let Verdict::CannotTell { reason } = judged([&grows, &falls_at_8, &grows]) else {
+            panic!("the likely values collapse");
+        };
+        assert!(reason.starts_with("it collapses with the likely values and not at either end"), "{reason}");
+        let open = judged([&falls_at_8, &grows, &falls_at_4]);
+        assert!(matches!(open, Verdict::CannotTell { .. }), "{open:?}");
+        assert_eq!(
+            judged([&falls_at_8, &falls_at_4, &falls_at_8]),
+            Verdict::Collapses { earliest: 4, latest: 8 }
+        );
+        assert_eq!(judged([&grows, &grows, &grows]), Verdict::Grows);
     }
 
     #[test]

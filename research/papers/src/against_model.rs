@@ -3,14 +3,15 @@
 
 use crate::Reproduction;
 use crate::published::Fault;
+use crate::seeds::{self, BySeed, Unstable, median_curve, run_by_seed};
 use crate::simulated::{OPTERON, duration_ns, hardware, lock_name, speedup, workload};
 use anyhow::Context as _;
 use compare::statistics::spread;
 use curve::{Curve, Series};
 use model::{Handover, LockModel, Service, Variant};
-use report::{Cell, Column, Table};
+use report::{Cell, Column, Spread, Table};
 use session::progress::Progress;
-use simulate::{Setup, SimulatedRun, sweep};
+use simulate::{Setup, SimulatedRun};
 use simulator::Hardware;
 use workloads::Workload;
 
@@ -43,8 +44,9 @@ impl Costs {
             duration_ns: 2_000_000 + section * 60,
             ..Setup::new(hardware, workload, lock_name("ticket")).on_first(cores)
         });
-        let measured = sweep(&setups, progress)?;
-        let cycles = |index: usize| hardware.mhz as f64 * 1e6 / measured[index].acquisition_rate();
+        let measured = seeds::run(&setups, progress)?;
+        let cycles =
+            |index: usize| hardware.mhz as f64 * 1e6 / measured[index].median(SimulatedRun::acquisition_rate);
         // t_k = s + c (k - 1)/2, taken from 12 and 48 cores, where all but the holder wait.
         let waiter = 2.0 * (cycles(3) - cycles(2)) / f64::from(cores[3] - cores[2]);
         Ok(Self { same: cycles(0), other: cycles(1) - waiter / 2.0, waiter })
@@ -73,7 +75,7 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
         Column::number("section_cycles", "section cycles"),
         Column::number("think_cycles", "think cycles"),
         Column::number("waiter_cycles", "c cycles"),
-        Column::number("simulated_peak", "simulated peak"),
+        Column::spread("simulated_peak", "simulated peak"),
         Column::number("simulated_peak_cores", "at cores"),
         Column::number("model_peak", "model peak"),
         Column::number("model_peak_cores", "at cores"),
@@ -91,7 +93,7 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
             duration_ns: duration_ns(&hardware, section + think, cores),
             ..Setup::new(&hardware, counter, lock_name("ticket")).on_first(cores)
         });
-        let mut simulated = speedup(&sweep(&setups, progress)?, "ticket", "counter")?;
+        let mut simulated = simulated_curve(&setups, progress)?;
         let mut model = costs.model(think as f64).curve("model", CORES)?;
         let errors = spread(&errors(&model, &simulated)).context("they have cores in common")?;
         table.row([
@@ -99,7 +101,7 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
             Cell::from(section),
             Cell::from(think),
             Cell::from(costs.waiter),
-            Cell::from(simulated.peak().map(|peak| peak.value)),
+            Cell::from(simulated.peak().map(Spread::from)),
             Cell::from(simulated.peak().map(|peak| peak.cores)),
             Cell::from(model.peak().map(|peak| peak.value)),
             Cell::from(model.peak().map(|peak| peak.cores)),
@@ -119,14 +121,22 @@ pub(crate) fn figs_8_and_9(progress: &dyn Progress) -> anyhow::Result<Reproducti
     Ok(Reproduction {
         variant: None, title: "Figs. 8 and 9: the simulator against the model with the simulator's own c",
         table,
-        plots,
         notes: vec![
+            Unstable::of_plots(&plots).note(),
             "c is measured with all cores waiting, from 12 to 48 cores; the model's form is t_k = s + c(k-1)/2. Errors are of the model against the simulation at 16 numbers of cores.".into(),
             "Between standing and fallen chance decides how many contend, so the worst error lies at the collapse.".into(),
         ],
+        plots,
         faults: [4, 5, 6].map(Fault).to_vec(),
         scores: Vec::new(),
     })
+}
+
+/// Speed-ups over one core, medians with their ranges.
+fn simulated_curve(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Curve> {
+    let by_seed = run_by_seed(setups, progress)?;
+    let curves = by_seed.iter().map(|runs| speedup(runs, "ticket", "counter"));
+    median_curve(&curves.collect::<anyhow::Result<Vec<_>>>()?)
 }
 
 /// The model's relative errors, by point.
@@ -146,7 +156,7 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
         Column::number("profiled_section_cycles", "profiled section"),
         Column::number("profiled_think_cycles", "profiled think"),
         Column::number("predicted_at_48", "predicted at 48"),
-        Column::number("simulated_at_48", "simulated at 48"),
+        Column::spread("simulated_at_48", "simulated at 48"),
         Column::number("ratio", "predicted / simulated"),
         Column::number("predicted_peak_cores", "predicted peak cores"),
         Column::number("simulated_peak_cores", "simulated peak cores"),
@@ -159,7 +169,8 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
             duration_ns: duration_ns(&hardware, section + think, cores),
             ..Setup::new(&hardware, counter, lock_name("ticket")).on_first(cores)
         };
-        let profile = Profile::of(&sweep(&[setup(2)], progress)?[0], &hardware);
+        let profiled = seeds::run(&[setup(2)], progress)?;
+        let profile = Profile::of_seeds(profiled[0].runs(), &hardware);
         // What a second waiter costs cannot be seen on two cores: c belongs to the machine.
         let costs = Costs::measure(&hardware, counter, section, progress)?;
         let model = LockModel {
@@ -167,7 +178,7 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
             ..costs.model(profile.think)
         };
         let mut predicted = model.curve("predicted", CORES)?;
-        let mut simulated = speedup(&sweep(&CORES.map(setup), progress)?, "ticket", "counter")?;
+        let mut simulated = simulated_curve(&CORES.map(setup), progress)?;
         let at_48 = |curve: &Curve| curve.at(48).map_or(f64::NAN, |point| point.value);
         table.row([
             Cell::from(section),
@@ -175,7 +186,7 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
             Cell::from(profile.section),
             Cell::from(profile.think),
             Cell::from(at_48(&predicted)),
-            Cell::from(at_48(&simulated)),
+            Cell::from(simulated.at(48).map(Spread::from)),
             Cell::from(at_48(&predicted) / at_48(&simulated)),
             Cell::from(predicted.peak().map(|peak| peak.cores)),
             Cell::from(simulated.peak().map(|peak| peak.cores)),
@@ -188,11 +199,12 @@ pub(crate) fn end_to_end(progress: &dyn Progress) -> anyhow::Result<Reproduction
         variant: None,
         title: "From a profile on two simulated cores to 48",
         table,
-        plots,
         notes: vec![
             "Section, think time and hand-over are what two cores show; c is measured on the target machine."
                 .into(),
+            Unstable::of_plots(&plots).note(),
         ],
+        plots,
         faults: Vec::new(),
         scores: Vec::new(),
     })
@@ -206,6 +218,17 @@ struct Profile {
 }
 
 impl Profile {
+    /// Medians over the seeds.
+    fn of_seeds(runs: &[SimulatedRun], hardware: &Hardware) -> Self {
+        let all = runs.iter().map(|run| Self::of(run, hardware)).collect::<Vec<_>>();
+        let median = |of: fn(&Self) -> f64| BySeed::of(all.iter().map(of)).median();
+        Self {
+            section: median(|profile| profile.section),
+            think: median(|profile| profile.think),
+            handover: median(|profile| profile.handover),
+        }
+    }
+
     fn of(run: &SimulatedRun, hardware: &Hardware) -> Self {
         let cycles = |ps: u64, count: u64| ps as f64 / count.max(1) as f64 * hardware.mhz as f64 / 1e6;
         let lock = run.report.locks.first().copied().unwrap_or_default();

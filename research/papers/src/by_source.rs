@@ -3,6 +3,7 @@
 use crate::Reproduction;
 use crate::verdict::{CORES_WITHIN, FACTOR_WITHIN, FITTED_WITHIN, ORDERED_BY, Score, Verdict};
 use report::{Cell, Column, Table};
+use session::seeds::UNSTABLE;
 use std::collections::BTreeMap;
 
 /// One claim with all rows that judge it.
@@ -13,10 +14,10 @@ struct Judged {
 }
 
 impl Judged {
-    /// A claim that is judged in several readings is as bad as the worst of them: missed is worse than fitted.
+    /// A claim that is judged in several readings is as bad as the worst of them: missed is worse than unstable, unstable than fitted.
     fn of(rows: &[&Score]) -> Self {
-        use Verdict::{Consistent, Fitted, Met, Missed, NoChange};
-        let worst = [Missed, Fitted, Consistent, NoChange, Met];
+        use Verdict::{Consistent, Fitted, Met, Missed, NoChange, Unstable};
+        let worst = [Missed, Unstable, Fitted, Consistent, NoChange, Met];
         let verdict = worst.into_iter().find(|&worst| rows.iter().any(|row| row.verdict == worst));
         Self { verdict: verdict.unwrap_or(Missed), as_printed: rows.iter().all(|row| row.as_printed) }
     }
@@ -73,6 +74,7 @@ pub(crate) fn by_source(scores: &[Score]) -> Reproduction {
         Column::number("met", "met"),
         Column::number("as_printed", "of these as printed"),
         Column::number("missed", "missed"),
+        Column::number("unstable", "unstable"),
         Column::text("mechanism", "believed to be lacking"),
     ]);
     for group in groups(scores) {
@@ -90,6 +92,7 @@ pub(crate) fn by_source(scores: &[Score]) -> Reproduction {
             Cell::from(count(Verdict::Met)),
             Cell::from(judged.iter().filter(met).count()),
             Cell::from(count(Verdict::Missed)),
+            Cell::from(count(Verdict::Unstable)),
             Cell::from(group.mechanisms()),
         ]);
     }
@@ -111,7 +114,8 @@ pub(crate) fn by_source(scores: &[Score]) -> Reproduction {
             format!(
                 "Fitted, consistent and no change are not met. Fitted: a number of the simulation is sought for it; where a search for a share of the time ends more than \
                  {:.0} % from it, it is missed. Consistent: the value follows from an input, such as a section of one core. No change: published is that nothing changes, with \
-                 which anything without an effect agrees.",
+                 which anything without an effect agrees. Unstable: one seed of the simulation gives more than {UNSTABLE:.0} times what another gives, so that their \
+                 median is no result; neither met nor missed.",
                 100.0 * FITTED_WITHIN
             ),
             "Rows without a published figure and forecasts of measured curves (lock-study) are not counted.".into(),
@@ -132,8 +136,10 @@ mod tests {
 
     #[test]
     fn a_claim_is_counted_once_and_by_its_worst_row() {
-        use Verdict::{Consistent, Fitted, Met, Missed};
+        use Verdict::{Consistent, Fitted, Met, Missed, Unstable};
         let scores = [
+            score(MODEL, "start", Met, true),
+            score(MODEL, "start", Unstable, true),
             score(MODEL, "peak", Met, true),
             score(MODEL, "peak", Missed, false),
             score(MODEL, "end", Met, true),
@@ -145,11 +151,12 @@ mod tests {
         ];
         let json = by_source(&scores).table.json();
         let (model, simulator) = (&json[0], &json[1]);
-        assert_eq!((&model["rows"], &model["claims"]), (&4.into(), &3.into()));
+        assert_eq!((&model["rows"], &model["claims"]), (&6.into(), &4.into()));
         assert_eq!(
             (&model["met"], &model["as_printed"], &model["missed"]),
             (&1.into(), &1.into(), &1.into())
         );
+        assert_eq!(model["unstable"], 1, "not met");
         assert_eq!((&model["consistent"], &model["mechanism"]), (&1.into(), &"waiters' reads".into()));
         assert_eq!((&simulator["met"], &simulator["as_printed"]), (&1.into(), &0.into()));
         assert_eq!((&simulator["fitted"], &simulator["missed"]), (&1.into(), &1.into()));

@@ -235,7 +235,7 @@ impl Tally {
     fn count(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Judged(Verdict::Met) => self.met += 1,
-            Outcome::Judged(Verdict::Missed) => self.missed += 1,
+            Outcome::Judged(Verdict::Missed | Verdict::Unstable) => self.missed += 1,
             Outcome::Judged(Verdict::Consistent | Verdict::NoChange) => self.consistent += 1,
             Outcome::Judged(Verdict::Fitted) => self.fitted += 1,
             Outcome::Input => self.taken += 1,

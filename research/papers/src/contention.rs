@@ -4,15 +4,15 @@ mod refit;
 
 use crate::Reproduction;
 use crate::published::{self, Contention, Fault};
+use crate::seeds::{self, Unstable, is_unstable};
 use crate::simulated::{lock_name, workload};
 use crate::verdict::{FITTED_WITHIN, SIMULATOR, Score, TALK, Verdict, half_unit};
 use anyhow::Context as _;
-use compare::statistics::spread;
 use machine::Topology;
 use report::{Cell, Column, Spread, Table};
 use session::placement::Placement;
 use session::progress::Progress;
-use simulate::{Setup, sweep};
+use simulate::Setup;
 use simulator::Hardware;
 use std::collections::BTreeMap;
 use topology::MachineFile;
@@ -44,9 +44,8 @@ const WORST_GOAL: f64 = 0.4;
 
 /// Machines of the tables, and one of four sockets that they do not have.
 const MACHINES: [&str; 4] = ["dl580", "cs900x8", "cs900x16", "xeon-e5-4650v2x4"];
-/// How long and from which starts each row is run: what a row gives is a range, as on the machine.
+/// How long each row is run, with each seed: what a row gives is a range, as on the machine.
 const DURATIONS_NS: [u64; 2] = [1_000_000, 4_000_000];
-const SEEDS: [u64; 3] = [1, 2, 3];
 /// Set-ups that are not published: machine, placement, nodes, sockets, cores.
 const UNPUBLISHED: [(&str, &str, &str, u32, u32); 7] = [
     ("xeon-e5-4650v2x4", "RR", "0-1", 2, 2),
@@ -68,26 +67,30 @@ pub(crate) fn contention(progress: &dyn Progress) -> anyhow::Result<Reproduction
     let mut setups = Vec::new();
     for row in &rows {
         for duration_ns in DURATIONS_NS {
-            for seed in SEEDS {
-                setups.push(Setup { duration_ns, seed, ..setup(row, &hardware)? });
-            }
+            setups.push(Setup { duration_ns, ..setup(row, &hardware)? });
         }
     }
-    let measured = sweep(&setups, progress)?;
+    let measured = seeds::run(&setups, progress)?;
 
     let mut table = contention_table();
     let mut errors = Errors::default();
     let mut by_sockets = BTreeMap::new();
     let mut widest = (0.0_f64, "");
     let mut scores = Vec::new();
-    for (row, runs) in rows.iter().zip(measured.chunks(DURATIONS_NS.len() * SEEDS.len())) {
-        let simulated = range(runs.iter().map(|run| run.throughput() / f64::from(row.cores)));
+    let mut unstable = Unstable::default();
+    for (row, runs) in rows.iter().zip(measured.chunks(DURATIONS_NS.len())) {
+        let runs = runs.iter().flat_map(|of_duration| of_duration.runs());
+        let rates = runs.map(|run| run.throughput() / f64::from(row.cores)).collect::<Vec<_>>();
+        let simulated = seeds::spread(&rates);
+        let set_up = || format!("{}, nodes {}, {} cores", row.machine, row.execution_nodes, row.cores);
+        unstable.look(simulated, set_up);
         let known = row.ops_per_sec_per_core.is_finite();
         let repeats = known.then(|| Repeats::of(row, &published));
         let error = repeats.map(|repeats| repeats.error(simulated.median));
         let fitted = FITS.iter().any(|fit| fit.row.is(row));
         let verdict = match (error.map(f64::abs), fitted) {
             (None, _) => "not published",
+            _ if is_unstable(simulated) => Verdict::Unstable.name(),
             (Some(error), true) if error > FITTED_WITHIN => "missed",
             (_, true) => "fitted",
             (Some(error), _) if error <= MEDIAN_GOAL => "within 8 %",
@@ -98,7 +101,7 @@ pub(crate) fn contention(progress: &dyn Progress) -> anyhow::Result<Reproduction
             errors.push(error);
             by_sockets.entry(row.sockets).or_insert_with(Errors::default).push(error);
         }
-        scores.extend(repeats.map(|repeats| score(row, repeats, simulated.median, fitted)));
+        scores.extend(repeats.map(|repeats| score(row, repeats, simulated, fitted)));
         let spread = simulated.high / simulated.low - 1.0;
         if spread > widest.0 {
             widest = (spread, &row.execution_nodes);
@@ -119,6 +122,7 @@ pub(crate) fn contention(progress: &dyn Progress) -> anyhow::Result<Reproduction
         ]);
     }
     let mut notes = notes(&errors, &by_sockets, widest);
+    notes.push(unstable.note());
     notes.extend(refit::on_other_rows(&published, &machines, progress)?);
     Ok(Reproduction {
         variant: None,
@@ -183,7 +187,7 @@ fn notes(errors: &Errors, by_sockets: &BTreeMap<u32, Errors>, widest: (f64, &str
         "A set-up that was measured several times is scored against the mean of its repeats, whose range is shown.".into(),
         format!(
             "{} seeds, runs of {} ms: the widest range of one set-up is {:.1} % (nodes {}).",
-            SEEDS.len(),
+            seeds::COUNT,
             DURATIONS_NS.map(|ns| (ns / 1_000_000).to_string()).join(" and "),
             100.0 * widest.0,
             widest.1
@@ -194,17 +198,16 @@ fn notes(errors: &Errors, by_sockets: &BTreeMap<u32, Errors>, widest: (f64, &str
 }
 
 /// A row to be counted by source: met within the goal for the median.
-fn score(row: &Contention, repeats: Repeats, simulated: f64, fitted: bool) -> Score {
+fn score(row: &Contention, repeats: Repeats, range: Spread, fitted: bool) -> Score {
+    let simulated = range.median;
     let within_goal = repeats.error(simulated).abs() <= MEDIAN_GOAL;
+    let verdict =
+        if fitted { Verdict::of_fit(1.0, 1.0 + repeats.error(simulated)) } else { Verdict::of(within_goal) };
     Score {
         source: TALK,
         by: SIMULATOR,
         claim: format!("{:?}", row.set_up()),
-        verdict: if fitted {
-            Verdict::of_fit(1.0, 1.0 + repeats.error(simulated))
-        } else {
-            Verdict::of(within_goal)
-        },
+        verdict: verdict.if_stable(range),
         as_printed: repeats.have(simulated),
         mechanism: "lines that travel faster between few cores of several sockets",
     }
@@ -234,12 +237,6 @@ fn setup<'a>(row: &Contention, hardware: &'a BTreeMap<&str, Hardware>) -> anyhow
     })
 }
 
-/// The least, the median and the most.
-fn range(values: impl Iterator<Item = f64>) -> Spread {
-    let none = Spread { low: f64::NAN, median: f64::NAN, high: f64::NAN };
-    spread(&values.collect::<Vec<_>>()).unwrap_or(none)
-}
-
 /// Absolute errors of rows.
 #[derive(Default)]
 struct Errors(Vec<f64>);
@@ -258,7 +255,7 @@ impl Errors {
     }
 
     fn summary(&self) -> String {
-        let of_all = range(self.0.iter().copied());
+        let of_all = seeds::spread(&self.0);
         format!("median error {:.1} %, worst {:.1} %", 100.0 * of_all.median, 100.0 * of_all.high)
     }
 }

@@ -2,14 +2,15 @@
 
 use crate::Reproduction;
 use crate::published::{self, Claim, EximSample};
+use crate::seeds::{self, BySeed, Repeated, Unstable, throughput_curve};
 use crate::simulated::{OPTERON, hardware, lock_name, workload};
-use crate::think_time::{median, percent_at_busiest, think_for_percent};
+use crate::think_time::{percent_at_busiest, think_for_percent};
 use crate::verdict::{FACTOR_WITHIN, LECTURE, SIMULATOR, Score, Verdict, is_ratio_as_printed};
 use anyhow::Context as _;
 use curve::Series;
 use report::{Cell, Column, Table};
 use session::progress::Progress;
-use simulate::{SeededRuns, Setup, SimulatedRun, sweep};
+use simulate::{Setup, SimulatedRun};
 use simulator::Hardware;
 use std::ops::RangeInclusive;
 
@@ -17,7 +18,6 @@ const SYMBOL: &str = "lookup_mnt";
 const BEFORE: u32 = 40;
 const AFTER: u32 = 48;
 const CORES: [u32; 9] = [1, 8, 16, 24, 32, 36, BEFORE, 44, AFTER];
-const SEEDS: u64 = 5;
 const DURATION_NS: u64 = 5_000_000;
 /// Where the think time between two look-ups is looked for, cycles.
 const THINK_CYCLES: RangeInclusive<f64> = 1e4..=1e6;
@@ -73,7 +73,7 @@ fn setup<'a>(hardware: &'a Hardware, cores: u32, think: f64) -> anyhow::Result<S
 struct Row {
     what: String,
     published: String,
-    simulated: f64,
+    simulated: BySeed,
     /// None where it would follow from a fit that is missed.
     verdict: Option<Verdict>,
     as_printed: bool,
@@ -81,13 +81,17 @@ struct Row {
 }
 
 /// What follows from the fitted think time for 40 cores.
-fn rows(profile: &Profile, before: &[SimulatedRun], after: &[SimulatedRun]) -> [Row; 3] {
+fn rows(profile: &Profile, before: &Repeated, after: &Repeated) -> [Row; 3] {
     let [messages_before, messages_after] = profile.messages;
-    let share = |runs: &[SimulatedRun]| median(runs.iter().map(percent_at_busiest));
-    let rate = |runs: &[SimulatedRun]| median(runs.iter().map(SimulatedRun::throughput));
-    let ratio = rate(after) / rate(before);
-    let fit = Verdict::of_fit(profile.percent_after, share(after));
-    let of_fitted = |verdict| (fit == Verdict::Fitted || verdict == Verdict::Missed).then_some(verdict);
+    let share = |runs: &Repeated| runs.by_seed(percent_at_busiest);
+    let rate = |runs: &Repeated| runs.by_seed(SimulatedRun::throughput);
+    let ratios = rate(after).over(&rate(before));
+    let ratio = ratios.median();
+    let fit = Verdict::of_fit(profile.percent_after, share(after).median()).if_stable(share(after).spread());
+    let of_fitted = |verdict: Verdict, of: &BySeed| {
+        let verdict = verdict.if_stable(of.spread());
+        (fit == Verdict::Fitted || verdict == Verdict::Missed).then_some(verdict)
+    };
     [
         Row {
             what: format!("{SYMBOL} on {AFTER} cores, % of the time"),
@@ -101,16 +105,22 @@ fn rows(profile: &Profile, before: &[SimulatedRun], after: &[SimulatedRun]) -> [
             what: format!("{SYMBOL} on {BEFORE} cores, % of the time"),
             published: format!("under {}", profile.less_than_before),
             simulated: share(before),
-            verdict: of_fitted(Verdict::of(share(before) < profile.less_than_before)),
+            verdict: of_fitted(
+                Verdict::of(share(before).median() < profile.less_than_before),
+                &share(before),
+            ),
             as_printed: false,
             mechanism: LACKING,
         },
         Row {
             what: format!("messages a second, {AFTER} cores over {BEFORE}"),
             published: format!("{}", messages_after / messages_before),
-            simulated: ratio,
-            verdict: of_fitted(Verdict::of_change(messages_after / messages_before, ratio, FACTOR_WITHIN)),
+            verdict: of_fitted(
+                Verdict::of_change(messages_after / messages_before, ratio, FACTOR_WITHIN),
+                &ratios,
+            ),
             as_printed: is_ratio_as_printed(&messages_after.into(), &messages_before.into(), ratio),
+            simulated: ratios,
             mechanism: LACKING,
         },
     ]
@@ -121,31 +131,32 @@ pub(crate) fn exim_mounts(progress: &dyn Progress) -> anyhow::Result<Reproductio
     let hardware = hardware(OPTERON)?;
     let profile = Profile::new(&published::exim_profile()?, &published::claims()?)?;
     let of_think = |think| setup(&hardware, AFTER, think);
-    let fit = think_for_percent(profile.percent_after, THINK_CYCLES, of_think, SEEDS, progress)?;
+    let fit = think_for_percent(profile.percent_after, THINK_CYCLES, of_think, progress)?;
     let think = fit.cycles;
-    let mut setups = Vec::new();
-    for cores in CORES {
-        let of_cores = setup(&hardware, cores, think)?;
-        setups.extend((1..=SEEDS).map(|seed| Setup { seed, ..of_cores.clone() }));
-    }
-    let runs = sweep(&setups, progress)?;
-    let by_cores = || runs.chunks(SEEDS as usize);
+    let setups = CORES.iter().map(|&cores| setup(&hardware, cores, think));
+    let by_cores = seeds::run(&setups.collect::<anyhow::Result<Vec<_>>>()?, progress)?;
     let at = |cores| {
-        let found = by_cores().find(|runs| runs[0].cores == cores);
+        let found = by_cores.iter().find(|runs| runs.first().cores == cores);
         found.context("each number of cores was run")
     };
     let mut table = Table::new([
         Column::text("what", "what"),
         Column::text("published", "published"),
-        Column::number("simulated", "simulated"),
+        Column::spread("simulated", "simulated"),
         Column::text("verdict", "verdict").kept(),
     ]);
     let mut scores = Vec::new();
+    let mut plot = Series::new("look-ups");
+    plot.curves.push(throughput_curve(&by_cores, "ticket")?);
+    let plots = vec![plot];
+    let mut unstable = Unstable::of_plots(&plots);
     for Row { what, published, simulated, verdict, as_printed, mechanism } in
         rows(&profile, at(BEFORE)?, at(AFTER)?)
     {
-        let judged = verdict.map_or("not judged: the fit is missed", Verdict::name);
-        table.row([Cell::from(&*what), published.into(), simulated.into(), judged.into()]);
+        let judged = verdict.map_or("not judged: the fit is not reached", Verdict::name);
+        let range = simulated.spread();
+        unstable.look(range, || what.clone());
+        table.row([Cell::from(&*what), published.into(), range.into(), judged.into()]);
         scores.extend(verdict.map(|verdict| Score {
             source: LECTURE,
             by: SIMULATOR,
@@ -155,15 +166,12 @@ pub(crate) fn exim_mounts(progress: &dyn Progress) -> anyhow::Result<Reproductio
             mechanism,
         }));
     }
-    let mut plot = Series::new("look-ups");
-    let seeded = by_cores().filter_map(|runs| SeededRuns::of(runs.to_vec())).collect::<Vec<_>>();
-    plot.curves.push(simulate::curve(&seeded)?);
     let [outside_before, outside_after] = profile.cycles_outside(hardware.mhz);
     Ok(Reproduction {
         variant: None,
         title: "Exim's look-ups of mounts from 40 to 48 cores, with the think time of the published profile, simulated",
         table,
-        plots: vec![plot],
+        plots,
         notes: vec![
             format!(
                 "The think time, {think:.0} cycles, is where the search for the share of their time that {AFTER} cores spend at the lock ends: {}. On {BEFORE} cores a message \
@@ -178,9 +186,8 @@ pub(crate) fn exim_mounts(progress: &dyn Progress) -> anyhow::Result<Reproductio
                 1.0 - profile.percent_after / 100.0,
                 outside_before / outside_after
             ),
-            format!(
-                "Medians of {SEEDS} seeds. Linux 2.6.35-rc5, another kernel and another lock than the paper's Exim."
-            ),
+            unstable.note(),
+            "Linux 2.6.35-rc5, another kernel and another lock than the paper's Exim.".into(),
         ],
         faults: Vec::new(),
         scores,

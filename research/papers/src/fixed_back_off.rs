@@ -2,15 +2,15 @@
 
 use crate::Reproduction;
 use crate::published::{self, BackOffConstant};
+use crate::seeds::{self, BySeed, Repeated, Unstable};
 use crate::simulated::{EIGHTY_CORES, hardware, lock_name, workload};
 use crate::stability::half_of_opteron;
-use crate::think_time::seeded;
 use crate::verdict::{MAIL, PAR_WITHIN, SIMULATOR, Score, Verdict};
 use anyhow::{Context as _, bail};
-use report::{Cell, Column, Spread, Table};
+use report::{Cell, Column, Table};
 use session::progress::Progress;
 use simulate::back_off::{Proportional, proportional};
-use simulate::{SeededRuns, Setup};
+use simulate::{Setup, SimulatedRun};
 use simulator::Hardware;
 
 /// Cycles for each waiter ahead, from far too small to far too large.
@@ -25,7 +25,6 @@ const CONSTANTS: [(u64, Proportional); 7] = [
 ];
 /// Few cores; many are all of a machine.
 const FEW_CORES: u32 = 4;
-const SEEDS: u64 = 5;
 /// As in `self-tuning`.
 const SECTION_CYCLES: u64 = 500;
 
@@ -33,7 +32,7 @@ const SECTION_CYCLES: u64 = 500;
 struct Swept {
     machine: String,
     cores: [u32; 2],
-    by_constant: Vec<(u64, [SeededRuns; 2])>,
+    by_constant: Vec<(u64, [Repeated; 2])>,
 }
 
 impl Swept {
@@ -49,7 +48,7 @@ impl Swept {
             cores.map(|cores| setup.clone().on_first(cores))
         };
         let setups = CONSTANTS.into_iter().flat_map(with).collect::<Vec<_>>();
-        let mut runs = seeded(&setups, SEEDS, progress)?.into_iter();
+        let mut runs = seeds::run(&setups, progress)?.into_iter();
         let mut of_next = |(constant, _): (u64, Proportional)| {
             let both = runs.next().zip(runs.next()).context("a run for each setup")?;
             Ok((constant, <[_; 2]>::from(both)))
@@ -60,14 +59,14 @@ impl Swept {
 
     /// Throughput with each constant as a share of the best constant's, on few cores (0) or on many (1).
     fn shares(&self, place: usize) -> Vec<f64> {
-        let rates = self.by_constant.iter().map(|(_, runs)| runs[place].point().value);
+        let rates = self.by_constant.iter().map(|(_, runs)| runs[place].median(SimulatedRun::throughput));
         let best = rates.clone().fold(f64::MIN_POSITIVE, f64::max);
         rates.map(|rate| rate / best).collect()
     }
 
-    /// The constant of a claim, by its index, and the share of the best that it has on the claim's number of cores. Small is the constant
+    /// The constant of a claim, by its index, and the share of the best, with each seed, that it has on the claim's number of cores. Small is the constant
     /// that is best on few cores, large the one that is best on many: a constant that is bad everywhere shows nothing.
-    fn share(&self, claim: &BackOffConstant) -> anyhow::Result<(usize, f64)> {
+    fn share(&self, claim: &BackOffConstant) -> anyhow::Result<(usize, BySeed)> {
         let cores = match &*claim.cores {
             "few" => 0,
             "many" => 1,
@@ -81,7 +80,11 @@ impl Swept {
         let best = self.shares(best_on);
         let constant = (0..best.len()).max_by(|&one, &other| best[one].total_cmp(&best[other]));
         let constant = constant.context("there are constants")?;
-        Ok((constant, self.shares(cores)[constant]))
+        let shares = self.shares(cores);
+        let best = (0..shares.len()).max_by(|&one, &other| shares[one].total_cmp(&shares[other]));
+        let best = best.context("there are constants")?;
+        let rates = |constant: usize| self.by_constant[constant].1[cores].by_seed(SimulatedRun::throughput);
+        Ok((constant, rates(constant).over(&rates(best))))
     }
 
     /// The constant whose worse share is best, with that share.
@@ -107,13 +110,15 @@ pub(crate) fn fixed_back_off(progress: &dyn Progress) -> anyhow::Result<Reproduc
     ]);
     let mut scores = Vec::new();
     let mut notes = Vec::new();
+    let mut unstable = Unstable::default();
     let claims = published::back_off_constants()?;
     for hardware in &machines {
         let swept = Swept::new(hardware, progress)?;
         let mut verdicts = Vec::new();
         for claim in &claims {
             let (of_row, share) = swept.share(claim)?;
-            let verdict = Verdict::of(share < 1.0 / PAR_WITHIN);
+            let share = share.spread();
+            let verdict = Verdict::of(share.median < 1.0 / PAR_WITHIN).if_stable(share);
             let BackOffConstant { constant, cores, outcome } = claim;
             let claim = format!("a {constant} constant {outcome} on {cores} cores");
             verdicts.push((of_row, format!("{}: {claim}", verdict.name())));
@@ -122,7 +127,10 @@ pub(crate) fn fixed_back_off(progress: &dyn Progress) -> anyhow::Result<Reproduc
         }
         let shares = swept.shares(0).into_iter().zip(swept.shares(1));
         for (at, ((constant, runs), (few, many))) in swept.by_constant.iter().zip(shares).enumerate() {
-            let [of_few, of_many] = [0, 1].map(|place| Spread::from(runs[place].point()));
+            let [of_few, of_many] = [0, 1].map(|place| runs[place].spread(SimulatedRun::throughput));
+            for (range, cores) in [of_few, of_many].into_iter().zip(swept.cores) {
+                unstable.look(range, || format!("{constant} cycles on {cores} cores, {}", swept.machine));
+            }
             let verdict = verdicts.iter().filter(|one| one.0 == at).map(|one| &*one.1).collect::<Vec<_>>();
             table.row([
                 Cell::from(&*swept.machine),
@@ -146,9 +154,10 @@ pub(crate) fn fixed_back_off(progress: &dyn Progress) -> anyhow::Result<Reproduc
     notes.push(format!(
         "A constant fails on so many cores if it gives less than {:.0} % of the best constant's throughput there. Small is the constant that is best on few cores, large the one that is best \
          on many; if one constant is best on both, it is both and fails on neither. \
-         A section of {SECTION_CYCLES} cycles and four times that think time, as in `self-tuning`; medians and ranges of {SEEDS} seeds.",
+         A section of {SECTION_CYCLES} cycles and four times that think time, as in `self-tuning`.",
         100.0 / PAR_WITHIN
     ));
+    notes.push(unstable.note());
     Ok(Reproduction {
         variant: None,
         title: "Fixed constants of back-off: small ones on many cores, large ones on few, simulated",
@@ -170,7 +179,9 @@ mod tests {
         let swept = Swept::new(&half_of_opteron().unwrap(), &Unwatched).unwrap();
         let share = |constant: &str, cores: &str| {
             let [constant, cores] = [constant, cores].map(str::to_owned);
-            swept.share(&BackOffConstant { constant, cores, outcome: "fails".into() }).unwrap()
+            let (at, share) =
+                swept.share(&BackOffConstant { constant, cores, outcome: "fails".into() }).unwrap();
+            (at, share.median())
         };
         assert_eq!((share("small", "few").1, share("large", "many").1), (1.0, 1.0));
         let (small, on_many) = share("small", "many");

@@ -3,16 +3,16 @@
 
 use crate::Reproduction;
 use crate::published::{self, BackOffPlateau, Printed, improvement};
+use crate::seeds::{self, BySeed, Repeated, Unstable, is_unstable};
 use crate::simulated::{EIGHTY_CORES, hardware, lock_name, workload};
-use crate::think_time::{ThinkFit, percent_at_busiest, seeded, think_for_percent};
+use crate::think_time::{ThinkFit, percent_at_busiest, think_for_percent};
 use crate::verdict::{
     FACTOR_WITHIN, MAIL, SIMULATOR, Score, TALK, Verdict, is_as_printed, is_ratio_as_printed, within,
 };
 use anyhow::Context as _;
-use compare::statistics::spread;
 use report::{Cell, Column, Spread, Table};
 use session::progress::Progress;
-use simulate::{Setup, SimulatedRun, sweep};
+use simulate::{Setup, SimulatedRun};
 use simulator::Hardware;
 use std::ops::RangeInclusive;
 use workloads::WORKLOADS;
@@ -41,19 +41,16 @@ const THINK_CYCLES: RangeInclusive<f64> = 1e4..=1e7;
 const RUN_NS: u64 = 30_000_000;
 
 /// What is compared, simulated with the think time for which the lock of the open files takes its published share of the time as an
-/// MCS lock. What the ticket lock does with it is the machine's doing. Each run is the one in the middle over [`SEEDS`].
+/// MCS lock. What the ticket lock does with it is the machine's doing.
 struct Fitted {
     think: ThinkFit,
-    ticket: SimulatedRun,
-    mcs: SimulatedRun,
+    ticket: Repeated,
+    mcs: Repeated,
     /// The ticket lock with [`FEW_USERS`].
-    few: SimulatedRun,
-    /// Throughputs of the ticket lock, and of the one that backs off and tunes itself, over seeds.
-    by_seeds: [Spread; 2],
+    few: Repeated,
+    /// Throughputs of the ticket lock, and of the one that backs off and tunes itself.
+    by_seeds: [BySeed; 2],
 }
-
-/// Seeds of each set-up.
-const SEEDS: u64 = 7;
 
 /// The locks that are compared over seeds.
 const TICKET_AND_BACK_OFF: [&str; 2] = ["ticket", "ticket-selftuning"];
@@ -63,7 +60,7 @@ struct Row {
     what: String,
     source: &'static str,
     published: Published,
-    simulated: f64,
+    simulated: Simulated,
     fitted: bool,
     /// Of a change: percent of the time that is fitted, and goes with it.
     share: Option<f64>,
@@ -77,7 +74,30 @@ enum Published {
     Ratio(Printed, Printed),
 }
 
+/// A simulated figure.
+enum Simulated {
+    /// The same of each seed: a median with its range.
+    BySeed(Spread),
+    /// How far the seeds are apart: one number of all of them.
+    OfAll(f64),
+}
+
 impl Row {
+    /// The number that is judged.
+    fn simulated(&self) -> f64 {
+        match self.simulated {
+            Simulated::BySeed(range) => range.median,
+            Simulated::OfAll(value) => value,
+        }
+    }
+
+    fn simulated_cell(&self) -> Cell {
+        match self.simulated {
+            Simulated::BySeed(range) => range.into(),
+            Simulated::OfAll(value) => value.into(),
+        }
+    }
+
     fn published(&self) -> f64 {
         match &self.published {
             Published::Percent(percent) => percent.value,
@@ -87,10 +107,13 @@ impl Row {
 
     fn verdict(&self) -> Verdict {
         match self.published {
-            _ if self.fitted => Verdict::of_fit(self.published(), self.simulated),
-            Published::Percent(_) => Verdict::of(within(self.simulated, self.published(), WITHIN)),
+            _ if matches!(self.simulated, Simulated::BySeed(range) if is_unstable(range)) => {
+                Verdict::Unstable
+            }
+            _ if self.fitted => Verdict::of_fit(self.published(), self.simulated()),
+            Published::Percent(_) => Verdict::of(within(self.simulated(), self.published(), WITHIN)),
             Published::Ratio(..) => {
-                let verdict = Verdict::of_change(self.published(), self.simulated, WITHIN);
+                let verdict = Verdict::of_change(self.published(), self.simulated(), WITHIN);
                 let by_share = |percent| verdict.unless_by_share(self.published(), percent, WITHIN);
                 self.share.map_or(verdict, by_share)
             }
@@ -99,8 +122,8 @@ impl Row {
 
     fn score(&self) -> Score {
         let as_printed = match &self.published {
-            Published::Percent(percent) => is_as_printed(&percent.text, self.simulated),
-            Published::Ratio(above, below) => is_ratio_as_printed(above, below, self.simulated),
+            Published::Percent(percent) => is_as_printed(&percent.text, self.simulated()),
+            Published::Ratio(above, below) => is_ratio_as_printed(above, below, self.simulated()),
         };
         let mechanism = if self.source == MAIL {
             "what made the kernel's throughput swing is not in the simulated calls"
@@ -130,44 +153,42 @@ fn fitted(progress: &dyn Progress) -> anyhow::Result<Fitted> {
     let hardware = hardware(EIGHTY_CORES)?;
     let published = improvement("mcs_files_lock: file_move + file_kill")?.after.value;
     let of_think = |think| setup(&hardware, "mcs", MANY_USERS, think);
-    let think = think_for_percent(published, THINK_CYCLES, of_think, SEEDS, progress)?;
+    let think = think_for_percent(published, THINK_CYCLES, of_think, progress)?;
     let setups = [("ticket", MANY_USERS), ("mcs", MANY_USERS), ("ticket", FEW_USERS)]
         .map(|(lock, users)| setup(&hardware, lock, users, think.cycles));
     let setups = setups.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-    let runs = seeded(&setups, SEEDS, progress)?;
-    let medians = runs.iter().map(|runs| runs.median().clone()).collect::<Vec<_>>();
-    let Ok([ticket, mcs, few]) = <[_; 3]>::try_from(medians) else {
+    let Ok([ticket, mcs, few]) = <[_; 3]>::try_from(seeds::run(&setups, progress)?) else {
         anyhow::bail!("three set-ups were asked for")
     };
     let by_seeds = over_seeds(|lock| setup(&hardware, lock, MANY_USERS, think.cycles), progress)?;
     Ok(Fitted { think, ticket, mcs, few, by_seeds })
 }
 
-/// Runs a set-up with both locks and each seed; their throughputs.
+/// Runs a set-up with both locks; their throughputs.
 fn over_seeds<'a>(
     setup: impl Fn(&str) -> anyhow::Result<Setup<'a>>,
     progress: &dyn Progress,
-) -> anyhow::Result<[Spread; 2]> {
-    let mut setups = Vec::new();
-    for lock in TICKET_AND_BACK_OFF {
-        let of_lock = setup(lock)?;
-        setups.extend((1..=SEEDS).map(|seed| Setup { seed, ..of_lock.clone() }));
-    }
-    let throughputs: Vec<f64> = sweep(&setups, progress)?.iter().map(SimulatedRun::throughput).collect();
-    let (of_ticket, of_back_off) = throughputs.split_at(SEEDS as usize);
-    spread(of_ticket).zip(spread(of_back_off)).map(<[Spread; 2]>::from).context("there are seeds")
+) -> anyhow::Result<[BySeed; 2]> {
+    let setups = TICKET_AND_BACK_OFF.map(setup).into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    let runs = seeds::run(&setups, progress)?;
+    let throughputs = runs.iter().map(|runs| runs.by_seed(SimulatedRun::throughput)).collect::<Vec<_>>();
+    <[_; 2]>::try_from(throughputs).ok().context("two set-ups were asked for")
 }
 
 /// The rows that compare a mix's plateaus with and without back-off, and how far runs of each are apart.
 fn back_off_rows(
     name: &str,
     plateau: &BackOffPlateau,
-    [of_ticket, of_back_off]: [Spread; 2],
+    [of_ticket, of_back_off]: [BySeed; 2],
 ) -> anyhow::Result<[Row; 3]> {
     let known =
         |figure: Option<f64>| figure.with_context(|| format!("aim7_backoff.csv has no plateau of {name}"));
     let (ticket_low, ticket_high) = (known(plateau.vanilla_low)?, known(plateau.vanilla_high)?);
     let (back_off_low, back_off_high) = (known(plateau.backoff_low)?, known(plateau.backoff_high)?);
+    let apart = |throughputs: &BySeed| {
+        let Spread { low, high, .. } = throughputs.spread();
+        Simulated::OfAll(high / low)
+    };
     let row = |what: &str, above, below, simulated| Row {
         what: format!("{name}: {what}"),
         source: MAIL,
@@ -181,15 +202,10 @@ fn back_off_rows(
             "jobs, back-off that tunes itself over ticket",
             back_off_low + back_off_high,
             ticket_low + ticket_high,
-            of_back_off.median / of_ticket.median,
+            Simulated::BySeed(of_back_off.over(&of_ticket).spread()),
         ),
-        row(
-            "jobs of the best run over the worst, ticket",
-            ticket_high,
-            ticket_low,
-            of_ticket.high / of_ticket.low,
-        ),
-        row("the same, back-off", back_off_high, back_off_low, of_back_off.high / of_back_off.low),
+        row("jobs of the best run over the worst, ticket", ticket_high, ticket_low, apart(&of_ticket)),
+        row("the same, back-off", back_off_high, back_off_low, apart(&of_back_off)),
     ])
 }
 
@@ -242,18 +258,19 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let share = improvement("mcs_files_lock: file_move + file_kill")?;
     let growth = improvement("file_move + file_kill from 40 to 400 users")?;
     let [of_ticket, of_few, of_mcs] = published_retries()?;
-    let row = |what: &str, published, simulated| Row {
+    let row = |what: &str, published, simulated: BySeed| Row {
         what: what.into(),
         source: TALK,
         published,
-        simulated,
+        simulated: Simulated::BySeed(simulated.spread()),
         fitted: false,
         share: None,
     };
-    let percent =
-        |what: &str, published, run| row(what, Published::Percent(published), percent_at_busiest(run));
-    let ratio = |what: &str, above, below, of: fn(&SimulatedRun) -> f64, [one, other]: [&SimulatedRun; 2]| {
-        row(what, Published::Ratio(above, below), of(one) / of(other))
+    let percent = |what: &str, published, runs: &Repeated| {
+        row(what, Published::Percent(published), runs.by_seed(percent_at_busiest))
+    };
+    let ratio = |what: &str, above, below, of: fn(&SimulatedRun) -> f64, [one, other]: [&Repeated; 2]| {
+        row(what, Published::Ratio(above, below), one.by_seed(of).over(&other.by_seed(of)))
     };
     let gone = share.before.value - share.after.value;
     let at_files = percent("time at the lock of the open files, ticket, %", share.before, &ticket);
@@ -262,7 +279,7 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         Row { fitted: true, ..at_files },
         Row {
             fitted: true,
-            ..row("the same with MCS, %", Published::Percent(share.after), think.reached_percent)
+            ..row("the same with MCS, %", Published::Percent(share.after), think.reached.clone())
         },
         percent("the same, ticket, 40 users, %", growth.before, &few),
         Row {
@@ -283,38 +300,44 @@ pub(crate) fn aim7(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
     let mut table = Table::new([
         Column::text("what", "what"),
         Column::number("published", "published"),
-        Column::number("simulated", "simulated"),
+        Column::spread("simulated", "simulated"),
         Column::text("verdict", "verdict").kept(),
     ]);
+    let mut unstable = Unstable::default();
     let scores = rows.iter().map(Row::score).collect::<Vec<_>>();
     for row in &rows {
         let (published, verdict) = (row.published(), row.verdict());
-        table.row([Cell::from(&*row.what), published.into(), row.simulated.into(), verdict.into()]);
+        table.row([Cell::from(&*row.what), published.into(), row.simulated_cell(), verdict.into()]);
+        if let Simulated::BySeed(range) = row.simulated {
+            unstable.look(range, || row.what.clone());
+        }
     }
     Ok(Reproduction {
         variant: None,
         title: "AIM7 fserver with a ticket lock and with MCS for its open files, and its mixes with back-off, 8 sockets x 10 cores, simulated",
         table,
         plots: Vec::new(),
-        notes: notes(&scores, &think),
+        notes: notes(&scores, &think, &unstable),
         faults: Vec::new(),
         scores,
     })
 }
 
 /// What `aim7` says below its table.
-fn notes(scores: &[Score], think: &ThinkFit) -> Vec<String> {
+fn notes(scores: &[Score], think: &ThinkFit, unstable: &Unstable) -> Vec<String> {
     let count = |verdict| scores.iter().filter(|score| score.verdict == verdict).count();
     vec![
         format!(
-            "{} are met, {} missed, {} fitted, {} consistent with what is fitted, {} published no change and changed nothing. A published ratio is met by a change in the same direction and of \
+            "{} are met, {} missed, {} fitted, {} consistent with what is fitted, {} published no change and changed nothing, {} are unstable. A published ratio is met by a change in the same direction and of \
              the same size, its logarithm within a factor of {FACTOR_WITHIN}, and within a factor of {WITHIN} in all.",
             count(Verdict::Met),
             count(Verdict::Missed),
             count(Verdict::Fitted),
             count(Verdict::Consistent),
-            count(Verdict::NoChange)
+            count(Verdict::NoChange),
+            count(Verdict::Unstable)
         ),
+        unstable.note(),
         format!(
             "An operation of fserver opens and closes a file: the mount's ticket lock, in one of 8 a directory's sleeping mutex, and twice the lock of the open \
              files. Two numbers are fitted: the think time, {} cycles, with which MCS takes its share ({}), and in the machine's file what a try of \
@@ -322,9 +345,10 @@ fn notes(scores: &[Score], think: &ThinkFit) -> Vec<String> {
              one; shares are now of the time on cores, and the ticket lock misses its own. What else an operation takes is assumed. \
              {MANY_USERS} users, five to a core, think for a fifth of their time outside of locks and sleep for the rest, so that they ask for just as many cores as there are: \
              assumed, since no source says how much they sleep. None takes a core from another, as in calls of a kernel that is not preemptible. {FEW_USERS} \
-             users are one to a core. Back-off is of the LKML thread of 2013, on an 80-core DL980; best and worst are of {SEEDS} seeds here, and of runs there.",
+             users are one to a core. Back-off is of the LKML thread of 2013, on an 80-core DL980; best and worst are of {} seeds here, and of runs there.",
             think.cycles as u64,
-            think.shares()
+            think.shares(),
+            seeds::COUNT
         ),
         format!(
             "The other mixes make the calls of their jobs: names in a directory that all users share, with its sleeping mutex, processes, pages and \
@@ -350,14 +374,14 @@ pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         duration_ns: 10_000_000,
         ..Setup::new(&hardware, files, lock_name(lock)).on_first(SOCKETS * CORES_OF_SOCKET)
     });
-    let alone = sweep(&setups, progress)?;
+    let alone = seeds::run(&setups, progress)?;
     let [alone_ticket, alone_mcs] = &alone[..] else { anyhow::bail!("two runs were asked for") };
     let Fitted { ticket, mcs, .. } = fitted(progress)?;
     let mut table = Table::new([
         Column::text("what", "what, ticket over MCS"),
         Column::number("published", "published"),
-        Column::number("with_others", "simulated with other locks"),
-        Column::number("alone", "alone"),
+        Column::spread("with_others", "simulated with other locks"),
+        Column::spread("alone", "alone"),
         Column::number("ratio", "with others / published"),
     ]);
     let per_operation = |run: &SimulatedRun| home_waits(run) / run.throughput();
@@ -372,14 +396,18 @@ pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         ("invalidations, a second", None, invalidations),
         ("operations, a second", None, SimulatedRun::throughput),
     ];
+    let mut unstable = Unstable::default();
     for (what, published, of) in rows {
-        let with_others = of(&ticket) / of(&mcs);
+        let ratio = |one: &Repeated, other: &Repeated| one.by_seed(of).over(&other.by_seed(of)).spread();
+        let (with_others, alone) = (ratio(&ticket, &mcs), ratio(alone_ticket, alone_mcs));
+        unstable.look(with_others, || format!("{what}, with other locks"));
+        unstable.look(alone, || format!("{what}, alone"));
         table.row([
             Cell::from(what),
             Cell::from(published),
             Cell::from(with_others),
-            Cell::from(of(alone_ticket) / of(alone_mcs)),
-            Cell::from(published.map(|published| with_others / published)),
+            Cell::from(alone),
+            Cell::from(published.map(|published| with_others.median / published)),
         ]);
     }
     Ok(Reproduction {
@@ -393,6 +421,7 @@ pub(crate) fn retries(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
              `fserver` (`contend reproduce aim7`). Alone is `files-lock`, where hardly two requests of MCS's waiters meet at a home."
                 .into(),
             "The simulated machine is `dl980`; the talk's 80 cores were an unnamed machine.".into(),
+            unstable.note(),
         ],
         faults: Vec::new(),
         scores: Vec::new(),
@@ -409,7 +438,7 @@ mod tests {
         let rows = other_mixes(&Unwatched).unwrap();
         let mixes = WORKLOADS.iter().filter(|workload| matches!(workload.body, Body::JobMix(_))).count();
         assert_eq!((mixes, rows.len()), (7, 7 * 3));
-        let apart = |row: &&Row| row.what.contains("best run") && row.simulated > WITHIN;
+        let apart = |row: &&Row| row.what.contains("best run") && row.simulated() > WITHIN;
         assert_eq!(rows.iter().filter(apart).count(), 0, "seeds differ by the length of the run");
     }
 }

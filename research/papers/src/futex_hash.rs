@@ -2,12 +2,13 @@
 
 use crate::Reproduction;
 use crate::published::{self, Fault};
+use crate::seeds::{self, BySeed, Unstable};
 use crate::simulated::{EIGHTY_CORES, hardware};
 use crate::verdict::{FACTOR_WITHIN, SIMULATOR, Score, TALK, Verdict};
 use locks::{BUCKETS_FOR_EACH_CORE, GlibcMutex, RawLock, Spacing, Ticket4, Timeout, WaitTable};
 use machine::{Clock, Event, Home, Machine, Placed, Plan, Word};
 use rayon::prelude::*;
-use report::{Cell, Column, Table};
+use report::{Cell, Column, Spread, Table};
 use session::progress::{Progress, Work};
 use simulate::with_futex_table;
 use simulator::{Hardware, Options, Simulated, Simulation};
@@ -76,9 +77,9 @@ enum Load {
 }
 
 impl Load {
-    /// Operations a nanosecond on so many cores; `rest_ns` is what an operation takes besides.
-    fn rate(self, hardware: &Hardware, cores: usize, rest_ns: u64) -> anyhow::Result<f64> {
-        let simulation = Simulation::new(hardware).options(Options::default());
+    /// Operations a nanosecond on so many cores, with one seed; `rest_ns` is what an operation takes besides.
+    fn rate(self, hardware: &Hardware, cores: usize, rest_ns: u64, seed: u64) -> anyhow::Result<f64> {
+        let simulation = Simulation::new(hardware).options(Options { seed, ..Options::default() });
         let outcome = simulation.run(|| match self {
             Self::Waits { threads, form } => {
                 let (table, words) = (form.table::<true>(hardware.cores()), words(threads));
@@ -170,25 +171,32 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
     ];
     runs.extend(tables.map(|(_, buckets)| (Load::Pairs { buckets }, &benchmark, benchmark.cores())));
     let rest_ns = published::futex_operation_ns()?;
+    let runs = seeds::with_each(&runs);
     let steps = progress.start(Work::Simulations, runs.len());
-    let rates = runs.par_iter().map(|&(load, hardware, cores)| {
-        let rate = load.rate(hardware, cores, rest_ns);
+    let rates = runs.par_iter().map(|&((load, hardware, cores), seed)| {
+        let rate = load.rate(hardware, cores, rest_ns, seed);
         steps.done();
         rate
     });
     let rates = rates.collect::<anyhow::Result<Vec<_>>>()?;
     drop(steps);
+    let rates = rates.chunks(seeds::COUNT).map(|rates| BySeed::of(rates.iter().copied()));
+    let rates = rates.collect::<Vec<_>>();
     let mut table = buckets_table();
     let mut scores = Vec::new();
+    let mut unstable = Unstable::default();
     let (of_waits, others) = rates.split_at(waits.len() * Form::ALL.len());
     let (of_wakes, of_pairs) = others.split_at(others.len() - tables.len());
     for ((threads, change), rates) in waits.into_iter().zip(of_waits.chunks(Form::ALL.len())) {
         let cores = threads.min(benchmark.cores());
         let gain = published::improvement(change)?;
         for (form, rate) in Form::ALL.into_iter().zip(rates) {
-            let ratio = rate / rates[0];
+            let range = rate.over(&rates[0]).spread();
+            let ratio = range.median;
+            unstable.look(range, || format!("waits of {threads} threads, {}", form.name()));
             let published = (form == Form::Many).then_some(gain.ratio());
-            let verdict = published.map(|published| Verdict::of_change(published, ratio, FACTOR_WITHIN));
+            let of_change = |published| Verdict::of_change(published, ratio, FACTOR_WITHIN).if_stable(range);
+            let verdict = published.map(of_change);
             scores.extend(verdict.map(|verdict| Score {
                 source: TALK,
                 by: SIMULATOR,
@@ -201,21 +209,23 @@ pub(crate) fn futex_hash(progress: &dyn Progress) -> anyhow::Result<Reproduction
                 Cell::from(format!("waits of {threads} threads")),
                 Cell::from(cores as u32),
                 Cell::from(form.name()),
-                Cell::from(rate * 1e9 / cores as f64),
+                Cell::from(of_core(rate, cores)),
                 Cell::from(published),
-                Cell::from(ratio),
+                Cell::from(range),
                 Cell::from(verdict.map_or("", Verdict::name)),
             ]);
         }
     }
-    wake_rows(&mut table, &all, of_wakes)?;
-    pair_rows(&mut table, benchmark.cores(), &tables.map(|(form, _)| form), of_pairs);
+    wake_rows(&mut table, &all, of_wakes, &mut unstable)?;
+    pair_rows(&mut table, benchmark.cores(), &tables.map(|(form, _)| form), of_pairs, &mut unstable);
+    let mut notes = Vec::from(notes(rest_ns));
+    notes.push(unstable.note());
     Ok(Reproduction {
         variant: None,
         title: "Buckets of the futex table: few and many, with and without their lock, simulated",
         table,
         plots: Vec::new(),
-        notes: notes(rest_ns).into(),
+        notes,
         faults: vec![Fault(14)],
         scores,
     })
@@ -226,27 +236,39 @@ fn buckets_table() -> Table {
         Column::text("what", "what"),
         Column::number("cores", "cores").detail(),
         Column::text("form", "table"),
-        Column::number("rate", "operations/s of a core").detail(),
+        Column::spread("rate", "operations/s of a core").detail(),
         Column::number("published", "published").kept(),
-        Column::number("simulated", "simulated").kept(),
+        Column::spread("simulated", "simulated").kept(),
         Column::text("verdict", "verdict").kept(),
     ])
 }
 
+/// Operations a second of each core, from those a nanosecond of all.
+fn of_core(rate: &BySeed, cores: usize) -> Spread {
+    rate.map(|rate| rate * 1e9 / cores as f64).spread()
+}
+
 /// The rows of the database's wake-ups, from their rates with each form of the wake-up.
-fn wake_rows(table: &mut Table, all: &Hardware, of_wakes: &[f64]) -> anyhow::Result<()> {
+fn wake_rows(
+    table: &mut Table,
+    all: &Hardware,
+    of_wakes: &[BySeed],
+    unstable: &mut Unstable,
+) -> anyhow::Result<()> {
     let database = published::improvement("futex_lockless_wake: raw_spin_lock")?;
     for (between_ns, rates) in BETWEEN_WAKES_NS.into_iter().zip(of_wakes.chunks(2)) {
         for (looks, rate) in [false, true].into_iter().zip(rates) {
             let cores = all.cores() as f64;
-            let percent = 100.0 * (1.0 - rate * between_ns as f64 / cores).max(0.0);
+            let percent = rate.map(|rate| 100.0 * (1.0 - rate * between_ns as f64 / cores).max(0.0));
+            let what = format!("% of time in wake-ups, every {} µs", between_ns / 1_000);
+            unstable.look(rate.spread(), || what.clone());
             table.row([
-                Cell::from(format!("% of time in wake-ups, every {} µs", between_ns / 1_000)),
+                Cell::from(&*what),
                 Cell::from(all.cores() as u32),
                 Cell::from(if looks { "a look at the count first" } else { "the bucket's lock first" }),
-                Cell::from(rate * 1e9 / cores),
+                Cell::from(of_core(rate, all.cores())),
                 Cell::from(if looks { database.after.value } else { database.before.value }),
-                Cell::from(percent),
+                Cell::from(percent.spread()),
                 Cell::from(""),
             ]);
         }
@@ -255,15 +277,17 @@ fn wake_rows(table: &mut Table, all: &Hardware, of_wakes: &[f64]) -> anyhow::Res
 }
 
 /// Pairs of threads, each with a lock of its own that sleeps in the table.
-fn pair_rows(table: &mut Table, cores: usize, forms: &[&str], rates: &[f64]) {
+fn pair_rows(table: &mut Table, cores: usize, forms: &[&str], rates: &[BySeed], unstable: &mut Unstable) {
     for (&form, rate) in forms.iter().zip(rates) {
+        let over_first = rate.over(&rates[0]).spread();
+        unstable.look(over_first, || format!("locks of {} pairs, {form}", cores / 2));
         table.row([
             Cell::from(format!("locks of {} pairs", cores / 2)),
             Cell::from(cores as u32),
             Cell::from(form),
-            Cell::from(rate * 1e9 / cores as f64),
+            Cell::from(of_core(rate, cores)),
             Cell::from(None::<f64>),
-            Cell::from(rate / rates[0]),
+            Cell::from(over_first),
             Cell::from(""),
         ]);
     }

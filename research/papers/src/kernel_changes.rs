@@ -2,8 +2,9 @@
 
 use crate::Reproduction;
 use crate::published::{Improvement, improvement, improvement_in};
+use crate::seeds::{self, BySeed, Repeated, Unstable};
 use crate::simulated::{EIGHTY_CORES, hardware, lock_name, workload};
-use crate::think_time::{median, seeded, think_for_percent};
+use crate::think_time::think_for_percent;
 use crate::verdict::{FACTOR_WITHIN, SIMULATOR, Score, TALK, Verdict, is_as_printed};
 use anyhow::Context as _;
 use locks::catalogue::{self, Lock, Visitor};
@@ -12,13 +13,12 @@ use machine::{Event, Home, Machine, Placed, Plan};
 use rayon::prelude::*;
 use report::{Cell, Column, Table};
 use session::progress::{Progress, Work};
-use simulate::{SeededRuns, Setup};
+use simulate::{Setup, SimulatedRun};
 use simulator::{Hardware, Options, Simulated, Simulation};
 use std::ops::RangeInclusive;
 use workloads::exclusion::{Exclusion, OwnShared};
 use workloads::{Random, Variation};
 
-const SEEDS: u64 = 5;
 /// Where the think time between two changes of a reference count is looked for, cycles.
 const THINK_CYCLES: RangeInclusive<f64> = 1e3..=1e7;
 /// Percent of the acquisitions that write: the talk does not say how many do.
@@ -34,7 +34,7 @@ const RW: [&str; 2] = ["rw-naive", "rw-queued"];
 struct Row {
     what: String,
     published: f64,
-    simulated: f64,
+    simulated: BySeed,
     /// None where the conditions are not the published ones.
     score: Option<Score>,
 }
@@ -43,7 +43,8 @@ impl Row {
     fn new(
         what: String,
         change: &str,
-        [published, simulated]: [f64; 2],
+        published: f64,
+        simulated: BySeed,
         verdict: Verdict,
         as_printed: bool,
     ) -> Self {
@@ -52,6 +53,7 @@ impl Row {
         } else {
             "the rest of AIM7: simulated is its lock alone"
         };
+        let verdict = verdict.if_stable(simulated.spread());
         let score =
             Score { source: TALK, by: SIMULATOR, claim: change.into(), verdict, as_printed, mechanism };
         Self { what, published, simulated, score: Some(score) }
@@ -65,10 +67,11 @@ impl Row {
         self
     }
 
-    fn of_ratio(what: String, change: &str, gain: &Improvement, simulated: f64) -> Self {
+    fn of_ratio(what: String, change: &str, gain: &Improvement, simulated: BySeed) -> Self {
         let published = gain.ratio();
-        let verdict = Verdict::of_change(published, simulated, FACTOR_WITHIN);
-        Self::new(what, change, [published, simulated], verdict, gain.is_as_printed(simulated))
+        let median = simulated.median();
+        let verdict = Verdict::of_change(published, median, FACTOR_WITHIN);
+        Self::new(what, change, published, simulated, verdict, gain.is_as_printed(median))
     }
 }
 
@@ -83,20 +86,22 @@ fn lockref(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<([Row
     };
     let published = improvement(SHARE)?.before;
     let of_think = |think| setup("dentry", Some(think));
-    let fit = think_for_percent(published.value, THINK_CYCLES, of_think, SEEDS, progress)?;
+    let fit = think_for_percent(published.value, THINK_CYCLES, of_think, progress)?;
     let of_think = |think| Ok::<_, anyhow::Error>([setup("dentry", think)?, setup("dentry-lockref", think)?]);
     let setups = [of_think(Some(fit.cycles))?, of_think(None)?].concat();
-    let runs = seeded(&setups, SEEDS, progress)?;
-    let ratio = |pair: &[SeededRuns]| pair[1].point().value / pair[0].point().value;
+    let runs = seeds::run(&setups, progress)?;
+    let rate = |runs: &Repeated| runs.by_seed(SimulatedRun::throughput);
+    let ratio = |pair: &[Repeated]| rate(&pair[1]).over(&rate(&pair[0]));
     let gain = improvement("lockref")?;
-    let share = fit.reached_percent;
+    let share = fit.reached.median();
     let what = "jobs, lockref over the lock beside the count";
     let own = Row::of_ratio(format!("{what}, the workload's own think time"), "", &gain, ratio(&runs[2..]));
     let rows = [
         Row::new(
             "time at the lock of the directory entry, %".into(),
             SHARE,
-            [published.value, share],
+            published.value,
+            fit.reached.clone(),
             Verdict::of_fit(published.value, share),
             is_as_printed(&published.text, share),
         ),
@@ -148,20 +153,17 @@ impl Visitor<Simulated> for ReadersAndWriters {
     }
 }
 
-/// Median acquisitions a second over the seeds, with the lock before and after, for each share of writers.
-fn readers_and_writers(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<Vec<[f64; 2]>> {
-    let of_run = |&(writers_percent, lock): &(u64, &str)| -> anyhow::Result<f64> {
-        let of_seed = |seed| -> anyhow::Result<f64> {
-            let load = ReadersAndWriters { cores: hardware.cores() as u32, writers_percent, seed };
-            let simulation = Simulation::new(hardware).options(Options { seed, ..Options::default() });
-            let run = simulation.run(|| catalogue::visit::<Simulated, _>(lock, load));
-            let (rate, _) = run.map_err(|stopped| anyhow::anyhow!("{lock}: {stopped}"))?;
-            rate.flatten().with_context(|| format!("{lock} is no reader-writer lock"))
-        };
-        Ok(median((1..=SEEDS).map(of_seed).collect::<anyhow::Result<Vec<_>>>()?.into_iter()))
+/// Acquisitions a second with each seed, with the lock before and after, for each share of writers.
+fn readers_and_writers(hardware: &Hardware, progress: &dyn Progress) -> anyhow::Result<Vec<[BySeed; 2]>> {
+    let of_run = |&((writers_percent, lock), seed): &((u64, &str), u64)| -> anyhow::Result<f64> {
+        let load = ReadersAndWriters { cores: hardware.cores() as u32, writers_percent, seed };
+        let simulation = Simulation::new(hardware).options(Options { seed, ..Options::default() });
+        let run = simulation.run(|| catalogue::visit::<Simulated, _>(lock, load));
+        let (rate, _) = run.map_err(|stopped| anyhow::anyhow!("{lock}: {stopped}"))?;
+        rate.flatten().with_context(|| format!("{lock} is no reader-writer lock"))
     };
     let runs = WRITERS_PERCENT.into_iter().flat_map(|writers| RW.map(|lock| (writers, lock)));
-    let runs = runs.collect::<Vec<_>>();
+    let runs = seeds::with_each(&runs.collect::<Vec<_>>());
     let steps = progress.start(Work::Simulations, runs.len());
     let rates = runs.par_iter().map(|run| {
         let rate = of_run(run);
@@ -169,7 +171,9 @@ fn readers_and_writers(hardware: &Hardware, progress: &dyn Progress) -> anyhow::
         rate
     });
     let rates = rates.collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(rates.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect())
+    let by_run = rates.chunks(seeds::COUNT).map(|rates| BySeed::of(rates.iter().copied()));
+    let by_run = by_run.collect::<Vec<_>>();
+    Ok(by_run.chunks_exact(2).map(|pair| [pair[0].clone(), pair[1].clone()]).collect())
 }
 
 /// The talk's gains.
@@ -180,27 +184,30 @@ pub(crate) fn kernel_changes(progress: &dyn Progress) -> anyhow::Result<Reproduc
     let rates = readers_and_writers(&hardware, progress)?;
     let mut by_load = Vec::new();
     for (writers, [before, after]) in WRITERS_PERCENT.into_iter().zip(rates) {
-        by_load.push(format!("{writers} % writers {before:.0} and {after:.0}"));
+        by_load.push(format!("{writers} % writers {:.0} and {:.0}", before.median(), after.median()));
         for program in ["disk ramdisk", "disk ext4"] {
             let change = format!("qrwlock, AIM7 {program}");
             let gain = improvement_in("qrwlock", &format!("AIM7 {program}"))?;
             let what = format!("{change}: queued reader-writer lock over the older, {writers} % writers");
-            rows.push(Row::of_ratio(what, &change, &gain, after / before));
+            rows.push(Row::of_ratio(what, &change, &gain, after.over(&before)));
         }
     }
     let mut table = Table::new([
         Column::text("what", "what"),
         Column::number("published", "published"),
-        Column::number("simulated", "simulated"),
+        Column::spread("simulated", "simulated"),
         Column::number("ratio", "simulated / published"),
         Column::text("verdict", "verdict").kept(),
     ]);
+    let mut unstable = Unstable::default();
     for Row { what, published, simulated, score } in &rows {
+        let range = simulated.spread();
+        unstable.look(range, || what.clone());
         table.row([
             Cell::from(&**what),
             Cell::from(*published),
-            Cell::from(*simulated),
-            Cell::from(simulated / published),
+            Cell::from(range),
+            Cell::from(range.median / published),
             Cell::from(score.as_ref().map_or("", |score| score.verdict.name())),
         ]);
     }
@@ -222,8 +229,9 @@ pub(crate) fn kernel_changes(progress: &dyn Progress) -> anyhow::Result<Reproduc
             "Left out: with lockref raw_spin_lock keeps 5.34 % of the samples. They are of all spin locks of the kernel; in the simulated loop there is but the one that lockref \
              replaces."
                 .into(),
+            unstable.note(),
             format!(
-                "Medians of {SEEDS} seeds. A change is met in size: its logarithm and the ratio within a factor of {FACTOR_WITHIN}. Published are ratios of whole programs, simulated \
+                "A change is met in size: its logarithm and the ratio within a factor of {FACTOR_WITHIN}. Published are ratios of whole programs, simulated \
                  is the lock alone."
             ),
         ],
@@ -241,8 +249,9 @@ mod tests {
     fn lockref_gives_what_its_locks_share_allows_and_what_its_release_took() {
         let hardware = hardware(EIGHTY_CORES).unwrap();
         let ([share, gain, _], _) = lockref(&hardware, &Unwatched).unwrap();
-        assert!((share.simulated / share.published - 1.0).abs() < 0.05, "fitted: {}", share.simulated);
-        let by_share = 1.0 / (1.0 - share.simulated / 100.0);
-        assert!((by_share..2.0 * by_share).contains(&gain.simulated), "{} {by_share}", gain.simulated);
+        let (published, share, gain) = (share.published, share.simulated.median(), gain.simulated.median());
+        assert!((share / published - 1.0).abs() < 0.05, "fitted: {share}");
+        let by_share = 1.0 / (1.0 - share / 100.0);
+        assert!((by_share..2.0 * by_share).contains(&gain), "{gain} {by_share}");
     }
 }

@@ -19,6 +19,7 @@ pub mod native;
 mod paper;
 pub mod published;
 mod relief;
+mod seeds;
 mod simulated;
 mod sleeping;
 mod stability;

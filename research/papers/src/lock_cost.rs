@@ -3,8 +3,8 @@
 
 use crate::Reproduction;
 use crate::published::{self, Fault, LockCost, Printed, improvement};
+use crate::seeds::{self, BySeed, Unstable};
 use crate::simulated::{OPTERON, hardware};
-use crate::think_time::median;
 use crate::verdict::{FACTOR_WITHIN, LECTURE, PAPER, SIMULATOR, Score, TALK, Verdict, is_as_printed, within};
 use anyhow::Context as _;
 use locks::TryLock;
@@ -19,7 +19,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Acquisitions that are timed, and the first ones, which are not: caches fill meanwhile.
 const TURNS: u64 = 200;
 const WARM_UP: u64 = 20;
-const SEEDS: u64 = 5;
 
 /// What the talk's queued spin lock is called here.
 const QUEUED: &str = "qspin";
@@ -62,6 +61,12 @@ struct Cycles {
     release: f64,
 }
 
+/// The same with each seed.
+struct CyclesBySeed {
+    acquire: BySeed,
+    release: BySeed,
+}
+
 /// Times a lock by one core, or by two that have it in turns.
 struct Turns {
     cores: u32,
@@ -90,14 +95,22 @@ impl Visitor<Simulated> for Turns {
 }
 
 /// Cycles to acquire and release a lock on so many cores.
-fn cycles_of_lock(hardware: &Hardware, lock: &str, cores: u32) -> anyhow::Result<Cycles> {
-    let run = || catalogue::visit::<Simulated, _>(lock, Turns { cores });
-    let (cycles, _) = Simulation::new(hardware).run(run).map_err(|stopped| anyhow::anyhow!("{stopped}"))?;
-    cycles.with_context(|| format!("there is no lock {lock}"))
+fn cycles_of_lock(hardware: &Hardware, lock: &str, cores: u32) -> anyhow::Result<CyclesBySeed> {
+    let of_seed = |seed| -> anyhow::Result<Cycles> {
+        let run = || catalogue::visit::<Simulated, _>(lock, Turns { cores });
+        let simulation = Simulation::new(hardware).options(Options { seed, ..Options::default() });
+        let (cycles, _) = simulation.run(run).map_err(|stopped| anyhow::anyhow!("{stopped}"))?;
+        cycles.with_context(|| format!("there is no lock {lock}"))
+    };
+    let all = seeds::each(of_seed)?;
+    Ok(CyclesBySeed {
+        acquire: BySeed::of(all.iter().map(|cycles| cycles.acquire)),
+        release: BySeed::of(all.iter().map(|cycles| cycles.release)),
+    })
 }
 
-/// Cycles of an atomic increment of one word that so many cores make in a loop: the median over seeds.
-fn cycles_of_increment(hardware: &Hardware, cores: u32) -> anyhow::Result<f64> {
+/// Cycles of an atomic increment of one word that so many cores make in a loop.
+fn cycles_of_increment(hardware: &Hardware, cores: u32) -> anyhow::Result<BySeed> {
     let of_seed = |seed| -> anyhow::Result<f64> {
         let run = || {
             let word = Placed::<<Simulated as Machine>::U64, Simulated>::new(
@@ -119,7 +132,7 @@ fn cycles_of_increment(hardware: &Hardware, cores: u32) -> anyhow::Result<f64> {
         let simulation = Simulation::new(hardware).options(Options { seed, ..Options::default() });
         Ok(simulation.run(run).map_err(|stopped| anyhow::anyhow!("{stopped}"))?.0)
     };
-    Ok(median((1..=SEEDS).map(of_seed).collect::<anyhow::Result<Vec<_>>>()?.into_iter()))
+    Ok(BySeed::of(seeds::each(of_seed)?))
 }
 
 /// One row of the table.
@@ -128,7 +141,7 @@ struct Row {
     machine: String,
     cores: u32,
     published: f64,
-    simulated: f64,
+    simulated: BySeed,
     /// None where the conditions of the published figure are not those of the row.
     score: Option<Score>,
 }
@@ -144,30 +157,32 @@ const INPUTS: [&str; 4] = [
 fn fig11_rows(hardware: &Hardware, cost: &LockCost) -> anyhow::Result<[Row; 3]> {
     let own = cost.own_name();
     let (single, shared) = (cycles_of_lock(hardware, own, 1)?, cycles_of_lock(hardware, own, 2)?);
-    let row = |what: &str, cores, published: &Printed, simulated: f64| {
+    let row = |what: &str, cores, published: &Printed, simulated: &BySeed| {
         let what = format!("{}: {what}", cost.lock);
         let is_input = INPUTS.contains(&&*what);
-        let verdict = Verdict::of(within(simulated, published.value, FACTOR_WITHIN));
+        let median = simulated.median();
+        let verdict =
+            Verdict::of(within(median, published.value, FACTOR_WITHIN)).if_stable(simulated.spread());
         Row {
             machine: hardware.name.clone(),
             cores,
             published: published.value,
-            simulated,
+            simulated: simulated.clone(),
             score: Some(Score {
                 source: PAPER,
                 by: SIMULATOR,
                 claim: format!("fig. 11, {what}"),
                 verdict: if is_input { verdict.given_by_input() } else { verdict },
-                as_printed: is_as_printed(&published.text, simulated),
+                as_printed: is_as_printed(&published.text, median),
                 mechanism: "instructions that are no accesses, and one cost of a transfer for all states of a line",
             }),
             what,
         }
     };
     Ok([
-        row("acquire, single", 1, &cost.single_acquire, single.acquire),
-        row("release, single", 1, &cost.single_release, single.release),
-        row("acquire, shared", 2, &cost.shared_acquire, shared.acquire),
+        row("acquire, single", 1, &cost.single_acquire, &single.acquire),
+        row("release, single", 1, &cost.single_release, &single.release),
+        row("acquire, shared", 2, &cost.shared_acquire, &shared.acquire),
     ])
 }
 
@@ -180,8 +195,10 @@ fn increment_rows(hardware: &Hardware) -> anyhow::Result<Vec<Row>> {
     let all = hardware.cores() as u32;
     let row = |cores| {
         let simulated = cycles_of_increment(hardware, cores)?;
-        let verdict = Verdict::of_number(claim, simulated).unwrap_or(Verdict::Missed);
-        let as_printed = is_as_printed(&claim.value, simulated);
+        let median = simulated.median();
+        let verdict = Verdict::of_number(claim, median).unwrap_or(Verdict::Missed);
+        let verdict = verdict.if_stable(simulated.spread());
+        let as_printed = is_as_printed(&claim.value, median);
         let mechanism = "how many cores the published increment has, which the lecture does not say";
         let score = Score { source: LECTURE, ..claim.score(SIMULATOR, verdict, as_printed, mechanism) };
         Ok(Row {
@@ -200,7 +217,9 @@ fn increment_rows(hardware: &Hardware) -> anyhow::Result<Vec<Row>> {
 fn queued_release(hardware: &Hardware) -> anyhow::Result<Row> {
     let change = improvement("queued_spinlock_uncontended_unlock")?;
     let release = |lock| Ok::<_, anyhow::Error>(cycles_of_lock(hardware, lock, 1)?.release);
-    let simulated = release(QUEUED)? / release("ticket")?;
+    let simulated = release(QUEUED)?.over(&release("ticket")?);
+    let median = simulated.median();
+    let verdict = Verdict::of_change(change.ratio(), median, FACTOR_WITHIN).if_stable(simulated.spread());
     let what = "release, queued over ticket, no thread waits";
     Ok(Row {
         what: what.into(),
@@ -212,8 +231,8 @@ fn queued_release(hardware: &Hardware) -> anyhow::Result<Row> {
             source: TALK,
             by: SIMULATOR,
             claim: what.into(),
-            verdict: Verdict::of_change(change.ratio(), simulated, FACTOR_WITHIN),
-            as_printed: change.is_as_printed(simulated),
+            verdict,
+            as_printed: change.is_as_printed(median),
             mechanism: "a release's cost beside its access: the call and the loop",
         }),
     })
@@ -240,19 +259,22 @@ pub(crate) fn lock_cost(progress: &dyn Progress) -> anyhow::Result<Reproduction>
         Column::text("machine", "machine"),
         Column::number("cores", "cores"),
         Column::number("published", "published"),
-        Column::number("simulated", "simulated"),
+        Column::spread("simulated", "simulated"),
         Column::number("ratio", "simulated / published"),
         Column::text("verdict", "verdict").kept(),
     ]);
     let mut scores = Vec::new();
+    let mut unstable = Unstable::default();
     for Row { what, machine, cores, published, simulated, score } in rows {
+        let range = simulated.spread();
+        unstable.look(range, || format!("{what}, {cores} cores of {machine}"));
         table.row([
             Cell::from(what),
             Cell::from(machine),
             Cell::from(cores),
             Cell::from(published),
-            Cell::from(simulated),
-            Cell::from(simulated / published),
+            Cell::from(range),
+            Cell::from(range.median / published),
             Cell::from(score.as_ref().map_or("", |score| score.verdict.name())),
         ]);
         scores.extend(score);
@@ -275,9 +297,9 @@ pub(crate) fn lock_cost(progress: &dyn Progress) -> anyhow::Result<Reproduction>
                 "Shared: two cores acquire and release in turns, so that each finds the lock as the other has just left it. Means of {TURNS} turns; accesses alone take time on \
                  the simulated machine. `contend bench cost` measures the same on this computer, beside the published figures."
             ),
-            format!(
-                "The lecture does not say how many cores increment: only the rows with all of them are judged. Medians of {SEEDS} seeds."
-            ),
+            unstable.note(),
+            "The lecture does not say how many cores increment: only the rows with all of them are judged."
+                .into(),
             "The queued lock's row is a ratio of releases, published 8.8 over 14.1 ns.".into(),
         ],
         faults: vec![Fault(7)],
@@ -294,16 +316,16 @@ mod tests {
         let hardware = hardware(OPTERON).unwrap();
         let costs = published::lock_costs().unwrap();
         let ticket = costs.iter().find(|cost| cost.lock == "ticket").unwrap();
-        let single = cycles_of_lock(&hardware, "ticket", 1).unwrap().acquire;
+        let single = cycles_of_lock(&hardware, "ticket", 1).unwrap().acquire.median();
         assert!((single / ticket.single_acquire.value - 1.0).abs() < 0.1, "{single}");
-        let shared = cycles_of_lock(&hardware, "ticket", 2).unwrap().acquire;
+        let shared = cycles_of_lock(&hardware, "ticket", 2).unwrap().acquire.median();
         assert!(shared > single, "a line that another core has costs a transfer: {shared} {single}");
     }
 
     #[test]
     fn an_increment_takes_longer_the_more_cores_make_it() {
         let hardware = hardware(OPTERON).unwrap();
-        let [two, all] = [2, 48].map(|cores| cycles_of_increment(&hardware, cores).unwrap());
+        let [two, all] = [2, 48].map(|cores| cycles_of_increment(&hardware, cores).unwrap().median());
         assert!(all > 5.0 * two, "{two} {all}");
     }
 }

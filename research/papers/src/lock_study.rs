@@ -3,7 +3,7 @@
 //! Each curve's last point is hidden; what `contend extrapolate` says of it is held against it, beside the laws that people
 //! fit by hand.
 
-use crate::think_time::median;
+use crate::seeds::spread;
 use crate::{Reproduction, published};
 use curve::{COLLAPSE_SHARE, Curve, Point, Provenance, Unit};
 use model::extrapolate::{Law, extrapolate};
@@ -73,6 +73,7 @@ pub(crate) fn lock_study() -> anyhow::Result<Reproduction> {
                 .filter_map(|curve| Some((&*curve.workload, outcome(curve, shown, asked, method)?)))
                 .collect();
             let all = || outcomes.iter().map(|(_, outcome)| outcome);
+            let errors = all().map(|outcome| (outcome.said / outcome.truth - 1.0).abs()).collect::<Vec<_>>();
             let of_held_out = outcomes.iter().filter(|(program, _)| held_out.contains(program));
             table.row([
                 Cell::from(shown.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")),
@@ -83,7 +84,7 @@ pub(crate) fn lock_study() -> anyhow::Result<Reproduction> {
                     Method::Stays => "stays as it is".to_owned(),
                 }),
                 Cell::from(outcomes.len()),
-                Cell::from(median(all().map(|outcome| (outcome.said / outcome.truth - 1.0).abs()))),
+                Cell::from(spread(&errors).median),
                 Cell::from(share(all(), |outcome| Some(outcome.ln_error() > FAR.ln()))),
                 Cell::from(share(all(), |outcome| Some(outcome.collapse_is_right()))),
                 Cell::from(share(all(), in_band)),

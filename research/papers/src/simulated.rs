@@ -2,6 +2,7 @@
 
 use crate::Reproduction;
 use crate::published::{self, Claim, Fault};
+use crate::seeds::{Unstable, median_curve, run_by_seed};
 use crate::verdict::{
     self, CORES_WITHIN, FACTOR_WITHIN, ORDERED_BY, PAR_WITHIN, SIMULATOR, Score, Verdict, is_less, is_more,
 };
@@ -9,9 +10,8 @@ use anyhow::Context as _;
 use curve::{Curve, Point, Provenance, Series, Unit};
 use report::{Cell, Column, Spread, Table};
 use session::progress::Progress;
-use session::seeds::{self, disagree};
 use simulate::back_off::{Proportional, proportional};
-use simulate::{Setup, SimulatedRun, sweep};
+use simulate::{Setup, SimulatedRun};
 use simulator::Hardware;
 use topology::carried;
 use workloads::catalogue::Body;
@@ -28,9 +28,6 @@ const CORES: &[u32] = &[
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30, 32, 34, 36, 38, 39,
     40, 44, 48,
 ];
-
-/// Seeds of each set-up.
-const SEEDS: u64 = seeds::SEEDS as u64;
 
 /// The machine that stands for the 80 cores, in 8 sockets, of the talk and of the kernel's mails of 2013 and 2014.
 pub(crate) const EIGHTY_CORES: &str = "dl980";
@@ -72,22 +69,6 @@ pub(crate) fn speedup(measured: &[SimulatedRun], lock: &str, workload: &str) -> 
     curve.relative_to_one_core().with_context(|| format!("{workload} with {lock} has nothing at one core"))
 }
 
-/// Runs all set-ups with each seed: the runs of one seed after those of the other, each in the order of the set-ups.
-fn run_seeds(setups: &[Setup<'_>], progress: &dyn Progress) -> anyhow::Result<Vec<Vec<SimulatedRun>>> {
-    let of_seed = |seed| setups.iter().map(move |setup| Setup { seed, ..setup.clone() });
-    let all = (1..=SEEDS).flat_map(of_seed).collect::<Vec<_>>();
-    let mut runs = sweep(&all, progress)?.into_iter();
-    Ok((1..=SEEDS).map(|_| runs.by_ref().take(setups.len()).collect()).collect())
-}
-
-/// The median of curves of several seeds at each number of cores, with their range.
-fn over_seeds(curves: &[Curve]) -> anyhow::Result<Curve> {
-    let first = curves.first().context("there are seeds")?;
-    let values = |cores| curves.iter().map(|curve| at(curve, cores)).collect::<Vec<_>>();
-    let points = first.points().iter().filter_map(|point| Point::of_runs(point.cores, &values(point.cores)));
-    Ok(first.clone().with_points(points)?)
-}
-
 /// The benchmarks of figs. 2 and 12, with the workload for each reading.
 const BENCHMARKS: [(&str, &str); 5] =
     [("FOPS", "fops"), ("FOPS", NOT_COUNTED), ("MEMPOP", "mempop"), ("PFIND", "pfind"), ("EXIM", "exim")];
@@ -117,7 +98,7 @@ pub(crate) fn fig2(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         for name in names {
             setups.extend(benchmark_setups(&hardware, name, "ticket", spread)?);
         }
-        run_seeds(&setups, progress)
+        run_by_seed(&setups, progress)
     };
     let exponential = runs(Variation::Exponential, &BENCHMARKS.map(|(_, name)| name))?;
     // One reading of FOPS is enough to see what the spread changes.
@@ -136,7 +117,7 @@ pub(crate) fn fig2(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             for claim in claims.iter().filter(|claim| claim.benchmark == benchmark && !claim.needs_queue()) {
                 tally.benchmark_row(&mut table, &runs, claim, times);
             }
-            let mut curve = over_seeds(&runs.iter().map(|runs| runs.ticket.clone()).collect::<Vec<_>>())?;
+            let mut curve = median_curve(&runs.iter().map(|runs| runs.ticket.clone()).collect::<Vec<_>>())?;
             if times != "exponential" {
                 curve.label = format!("ticket, {times} times");
             }
@@ -149,7 +130,7 @@ pub(crate) fn fig2(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         table,
         notes: vec![
             tally.note(),
-            seeds_note(&plots),
+            Unstable::of_plots(&plots).note(),
             fitted_note(),
             "The published rows are tight: MEMPOP's 4.7 at 9 cores is one acquisition in 364 cycles, with a section of 350.".into(),
         ],
@@ -168,7 +149,7 @@ pub(crate) fn fig12(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             setups.extend(benchmark_setups(&hardware, name, lock, Variation::Exponential)?);
         }
     }
-    let measured = run_seeds(&setups, progress)?;
+    let measured = run_by_seed(&setups, progress)?;
     let claims = published::claims()?;
     let mut table = benchmark_table();
     let mut plots = Vec::new();
@@ -187,7 +168,7 @@ pub(crate) fn fig12(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         let mut plot = Series::new(name);
         let mcs = runs.iter().filter_map(|runs| runs.mcs.clone()).collect::<Vec<_>>();
         let ticket = runs.into_iter().map(|runs| runs.ticket).collect::<Vec<_>>();
-        plot.curves = vec![over_seeds(&ticket)?, over_seeds(&mcs)?];
+        plot.curves = vec![median_curve(&ticket)?, median_curve(&mcs)?];
         plots.push(plot);
     }
     claims_of_all(&mut tally, &mut table, &claims, &ratios);
@@ -196,7 +177,7 @@ pub(crate) fn fig12(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         table,
         notes: vec![
             tally.note(),
-            seeds_note(&plots),
+            Unstable::of_plots(&plots).note(),
             "The claims of the ticket lock alone are judged in fig2.".into(),
             "Consistent: MCS's section is as long as on one core, which is an input.".into(),
             "A small gain is one under 1.5 of the peaks, since the gain at 48 cores is published as 3.5 or more in every benchmark; flat is within a factor of 1.5 from 4 \
@@ -234,25 +215,6 @@ fn claims_of_all(tally: &mut Tally, table: &mut Table, claims: &[Claim], ratios:
     }
 }
 
-/// How often each set-up was run, and where the runs are too far apart for their median to be a result.
-fn seeds_note(plots: &[Series]) -> String {
-    let mut unstable = Vec::new();
-    for plot in plots {
-        for curve in &plot.curves {
-            let apart = curve.points().iter().filter(|point| disagree(point.low, point.high));
-            let apart = apart.map(|point| point.cores.to_string()).collect::<Vec<_>>();
-            if !apart.is_empty() {
-                unstable.push(format!("{}, {}, at {} cores", plot.title, curve.label, apart.join(", ")));
-            }
-        }
-    }
-    let unstable = if unstable.is_empty() { "none".into() } else { unstable.join("; ") };
-    format!(
-        "Medians of {SEEDS} seeds with their range, and verdicts are of medians. Unstable, one seed gives more than {:.0} times what another gives: {unstable}.",
-        seeds::UNSTABLE
-    )
-}
-
 fn fitted_note() -> String {
     "Fitted is one number of the machine: how long each try of a request that a busy home refuses takes that home, to \
      PFIND's throughput at 48 cores. Every transfer takes what fig. 11 says, wherever the cores are."
@@ -282,13 +244,13 @@ pub(crate) fn fig10(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
             ..Setup::new(&hardware, fig10, "ticket-proportional").on_first(cores)
         }));
     }
-    let measured = run_seeds(&setups, progress)?;
+    let measured = run_by_seed(&setups, progress)?;
     // Each curve's runs follow one another in those of a seed.
     let curve = |number: usize, label: &str| {
         let of_seed = |runs: &Vec<SimulatedRun>| {
             throughput(runs.iter().skip(number * cores.len()).take(cores.len()), label)
         };
-        over_seeds(&measured.iter().map(of_seed).collect::<anyhow::Result<Vec<_>>>()?)
+        median_curve(&measured.iter().map(of_seed).collect::<anyhow::Result<Vec<_>>>()?)
     };
     let mut plot = Series::new("fig10");
     for (number, lock) in LOCKS.into_iter().enumerate() {
@@ -319,7 +281,7 @@ pub(crate) fn fig10(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
         table,
         notes: vec![
             tally.note(),
-            seeds_note(&plots),
+            Unstable::of_plots(&plots).note(),
             format!(
                 "Proportional back-off is best at 48 cores with {constant} cycles a waiter, of 50 to 1400."
             ),
@@ -392,7 +354,7 @@ fn fig10_answer(claim: &str, runs: &[SimulatedRun], hardware: &Hardware) -> Opti
 }
 
 /// A curve of operations a second.
-pub(crate) fn throughput<'a>(
+fn throughput<'a>(
     measured: impl IntoIterator<Item = &'a SimulatedRun>,
     label: &str,
 ) -> anyhow::Result<Curve> {
@@ -672,6 +634,7 @@ impl Tally {
             Some(published) => Verdict::of_fit(published, value),
             None => verdict,
         };
+        let verdict = verdict.if_stable(range);
         let lacking = if verdict == Verdict::Missed { lacking(claim) } else { None };
         self.verdicts.push(verdict);
         if workload != NOT_COUNTED {
@@ -694,12 +657,13 @@ impl Tally {
     fn note(&self) -> String {
         let count = |verdict| self.verdicts.iter().filter(|&&one| one == verdict).count();
         format!(
-            "{} rows met, {} missed, {} consistent, {} fitted. Met: numbers of cores within {:.0} %, throughputs within a factor of {FACTOR_WITHIN}, ratios also in \
+            "{} rows met, {} missed, {} consistent, {} fitted, {} unstable. Met: numbers of cores within {:.0} %, throughputs within a factor of {FACTOR_WITHIN}, ratios also in \
              the logarithm, orderings by more than {:.0} %.",
             count(Verdict::Met),
             count(Verdict::Missed),
             count(Verdict::Consistent),
             count(Verdict::Fitted),
+            count(Verdict::Unstable),
             100.0 * CORES_WITHIN,
             100.0 * ORDERED_BY
         )
@@ -709,7 +673,6 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use session::progress::Unwatched;
 
     #[test]
     fn the_median_seed_answers_and_the_range_is_of_all() {
@@ -719,31 +682,5 @@ mod tests {
         assert_eq!((answers.range.low, answers.range.high), (30.1, 62.0));
         assert!(of(&[]).is_none());
         assert!(Answers::of([Some(Answer::Number(1.0)), None].into_iter()).is_none(), "a seed says nothing");
-    }
-
-    #[test]
-    fn curves_are_medians_over_the_seeds_and_say_where_those_disagree() {
-        let hardware = hardware(OPTERON).unwrap();
-        let exim = workload("exim").unwrap();
-        let setup =
-            |cores| Setup { duration_ns: 2_000_000, ..Setup::new(&hardware, exim, "ticket") }.on_first(cores);
-        let measured = run_seeds(&[setup(1), setup(34)], &Unwatched).unwrap();
-        let seeds = measured.iter().flatten().map(|run| (run.cores, run.seed)).collect::<Vec<_>>();
-        assert_eq!(seeds, (1..=SEEDS).flat_map(|seed| [(1, seed), (34, seed)]).collect::<Vec<_>>());
-        let curves = measured.iter().map(|runs| speedup(runs, "ticket", "exim").unwrap()).collect::<Vec<_>>();
-        let point = over_seeds(&curves).unwrap().at(34).unwrap();
-        let mut values = curves.iter().map(|curve| at(curve, 34)).collect::<Vec<_>>();
-        values.sort_by(f64::total_cmp);
-        assert_eq!(
-            [point.low, point.value, point.high],
-            [values[0], values[values.len() / 2], values[values.len() - 1]]
-        );
-
-        let apart = Point { cores: 34, value: 20.0, low: 10.0, high: 30.0 };
-        let curve = curves[0].clone().with_points([apart, Point { cores: 36, low: 15.0, ..apart }]).unwrap();
-        let mut plot = Series::new("exim");
-        plot.curves = vec![curve];
-        assert!(seeds_note(&[plot]).ends_with(": exim, ticket, at 34 cores."));
-        assert!(seeds_note(&[]).ends_with(": none."));
     }
 }

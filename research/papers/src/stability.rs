@@ -3,14 +3,15 @@
 use crate::Reproduction;
 use crate::native::SUSPECT_MIX;
 use crate::published::{self, Fault};
-use crate::simulated::{EIGHTY_CORES, OPTERON, hardware, lock_name, throughput, workload};
+use crate::seeds::{self, BySeed, Unstable, throughput_curve};
+use crate::simulated::{EIGHTY_CORES, OPTERON, hardware, lock_name, workload};
 use anyhow::Context as _;
 use compare::statistics::spread;
 use curve::Series;
 use locks::CYCLES_PER_WAITER;
 use report::{Cell, Column, Table};
 use session::progress::Progress;
-use simulate::{Setup, SimulatedRun, sweep};
+use simulate::{Setup, SimulatedRun};
 use simulator::Hardware;
 use topology::carried;
 
@@ -24,11 +25,11 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
         Column::text("machine", "machine"),
         Column::number("cores", "cores"),
         Column::number("section_cycles", "section cycles"),
-        Column::number("ticket", "ticket ops/s"),
-        Column::number("proportional_over_ticket", "proportional / ticket"),
-        Column::number("selftuning_over_ticket", "self-tuning / ticket"),
-        Column::number("selftuning_over_proportional", "self-tuning / proportional"),
-        Column::number("mcs_over_ticket", "MCS / ticket"),
+        Column::spread("ticket", "ticket ops/s"),
+        Column::spread("proportional_over_ticket", "proportional / ticket"),
+        Column::spread("selftuning_over_ticket", "self-tuning / ticket"),
+        Column::spread("selftuning_over_proportional", "self-tuning / proportional"),
+        Column::spread("mcs_over_ticket", "MCS / ticket"),
     ]);
     let mut plots = Vec::new();
     for hardware in &machines {
@@ -45,26 +46,27 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
                 }));
             }
         }
-        let measured = sweep(&setups, progress)?;
+        let measured = seeds::run(&setups, progress)?;
         for (section, of_section) in SECTIONS.iter().zip(measured.chunks(LOCKS.len() * cores.len())) {
             let at_all = |lock: &str| {
-                let run = of_section.iter().find(|one| one.lock == lock && one.cores == all);
-                run.map_or(f64::NAN, SimulatedRun::throughput)
+                let runs = of_section.iter().find(|runs| runs.is(counter.name, lock, all));
+                runs.map_or(BySeed::of([]), |runs| runs.by_seed(SimulatedRun::throughput))
             };
-            let ticket = at_all("ticket");
+            let ratio = |one: &str, other: &str| at_all(one).over(&at_all(other)).spread();
             table.row([
                 Cell::from(hardware.name.as_str()),
                 Cell::from(all),
                 Cell::from(*section),
-                Cell::from(ticket),
-                Cell::from(at_all("ticket-proportional") / ticket),
-                Cell::from(at_all("ticket-selftuning") / ticket),
-                Cell::from(at_all("ticket-selftuning") / at_all("ticket-proportional")),
-                Cell::from(at_all("mcs") / ticket),
+                Cell::from(at_all("ticket").spread()),
+                Cell::from(ratio("ticket-proportional", "ticket")),
+                Cell::from(ratio("ticket-selftuning", "ticket")),
+                Cell::from(ratio("ticket-selftuning", "ticket-proportional")),
+                Cell::from(ratio("mcs", "ticket")),
             ]);
             let mut plot = Series::new(format!("{all} cores, section {section} cycles"));
             for lock in LOCKS {
-                plot.curves.push(throughput(of_section.iter().filter(|one| one.lock == lock), lock)?);
+                let of_lock = of_section.iter().filter(|runs| runs.first().lock == lock);
+                plot.curves.push(throughput_curve(of_lock, lock)?);
             }
             plots.push(plot);
         }
@@ -79,8 +81,8 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
         variant: None,
         title: "Back-off that tunes itself, simulated",
         table,
-        plots,
         notes: vec![
+            Unstable::of_plots(&plots).note(),
             format!(
                 "Think time is four times the section, so that all cores wait. The fixed constant is the lock's default, \
                  {CYCLES_PER_WAITER} cycles a waiter."
@@ -90,6 +92,7 @@ pub(crate) fn self_tuning(progress: &dyn Progress) -> anyhow::Result<Reproductio
                 published.low, published.high
             ),
         ],
+        plots,
         faults: vec![Fault(15)],
         scores: Vec::new(),
     })
@@ -110,7 +113,6 @@ pub(crate) fn half_of_opteron() -> anyhow::Result<Hardware> {
 
 /// Throughput near the collapse by the length of the run: a short run may end before it falls.
 pub(crate) fn instability(progress: &dyn Progress) -> anyhow::Result<Reproduction> {
-    const SEEDS: u64 = 4;
     const CORES: [u32; 7] = [28, 30, 31, 32, 33, 34, 36];
     const DURATIONS_MS: [u64; 4] = [1, 4, 16, 64];
     let hardware = hardware(OPTERON)?;
@@ -118,39 +120,37 @@ pub(crate) fn instability(progress: &dyn Progress) -> anyhow::Result<Reproductio
     let mut setups = Vec::new();
     for cores in CORES {
         for duration_ms in DURATIONS_MS {
-            setups.extend((1..=SEEDS).map(|seed| Setup {
-                seed,
+            setups.push(Setup {
                 duration_ns: duration_ms * 1_000_000,
                 ..Setup::new(&hardware, exim, lock_name("ticket")).on_first(cores)
-            }));
+            });
         }
     }
-    let measured = sweep(&setups, progress)?;
+    let measured = seeds::run(&setups, progress)?;
     let mut table = Table::new([
         Column::number("cores", "cores"),
         Column::number("run_ms", "run ms"),
         Column::spread("acquisitions_per_second", "acquisitions/s"),
-        Column::number("fallen", "runs of 4 that had fallen"),
+        Column::number("fallen", "seeds that had fallen"),
     ]);
     let one = Setup { duration_ns: 16_000_000, ..Setup::new(&hardware, exim, lock_name("ticket")) };
-    let of_one_core = sweep(&[one], progress)?[0].acquisition_rate();
-    for (setups, runs) in setups.chunks(SEEDS as usize).zip(measured.chunks(SEEDS as usize)) {
-        let rates = runs.iter().map(SimulatedRun::acquisition_rate).collect::<Vec<_>>();
-        let unhindered = of_one_core * f64::from(setups[0].cores);
-        let fallen = rates.iter().filter(|&&rate| rate < curve::COLLAPSE_SHARE * unhindered).count();
-        table.row([
-            Cell::from(setups[0].cores),
-            Cell::from(setups[0].duration_ns / 1_000_000),
-            spread(&rates).map_or(Cell::Missing, Cell::from),
-            Cell::from(fallen),
-        ]);
+    let of_one_core = seeds::run(&[one], progress)?[0].median(SimulatedRun::acquisition_rate);
+    let mut unstable = Unstable::default();
+    for (setup, runs) in setups.iter().zip(&measured) {
+        let rates = runs.by_seed(SimulatedRun::acquisition_rate);
+        let (range, run_ms) = (rates.spread(), setup.duration_ns / 1_000_000);
+        let unhindered = of_one_core * f64::from(setup.cores);
+        let fallen = rates.values().iter().filter(|&&rate| rate < curve::COLLAPSE_SHARE * unhindered).count();
+        unstable.look(range, || format!("{} cores for {run_ms} ms", setup.cores));
+        table.row([Cell::from(setup.cores), Cell::from(run_ms), Cell::from(range), Cell::from(fallen)]);
     }
     Ok(Reproduction {
         variant: None, title: "Near the collapse a run may stand for a while before it falls, simulated (exim, ticket)",
         table,
         plots: Vec::new(),
         notes: vec![
-            "Fallen: under nine tenths of what as many cores would do alone. Each row is four runs that differ in their seed.".into(),
+            format!("Fallen: under nine tenths of what as many cores would do alone, in so many of {} runs that differ in their seed.", seeds::COUNT),
+            unstable.note(),
             "The paper and its lecture say that short runs near the collapse do well and long ones fall: contenders that gather by chance slow the lock so that they stay.".into(),
         ],
         faults: Vec::new(),

@@ -1,9 +1,8 @@
-//! Think times for which a lock takes its published share of the time, and runs over several seeds.
+//! Think times for which a lock takes its published share of the time.
 
-use anyhow::Context as _;
-use compare::statistics::spread;
+use crate::seeds::{self, BySeed};
 use session::progress::Progress;
-use simulate::{SeededRuns, Setup, SimulatedRun, sweep};
+use simulate::{Setup, SimulatedRun};
 use simulator::LockCounts;
 use std::ops::RangeInclusive;
 
@@ -25,53 +24,33 @@ pub(crate) struct ThinkFit {
     pub(crate) cycles: f64,
     /// Percent of the threads' time at the lock: looked for, and reached with it.
     published_percent: f64,
-    pub(crate) reached_percent: f64,
+    pub(crate) reached: BySeed,
 }
 
 impl ThinkFit {
     /// Both shares, for a note.
     pub(crate) fn shares(&self) -> String {
-        format!("published are {} %, reached {:.2} %", self.published_percent, self.reached_percent)
+        format!("published are {} %, reached {:.2} %", self.published_percent, self.reached.median())
     }
 }
 
 /// The think time in cycles, within this range, with which the threads spend so many percent of their time at that lock: the median over
-/// so many seeds. Where the share jumps as the think time grows, the one reached may be another.
+/// the seeds. Where the share jumps as the think time grows, the one reached may be another.
 pub(crate) fn think_for_percent<'a>(
     percent: f64,
     between: RangeInclusive<f64>,
     setup: impl Fn(f64) -> anyhow::Result<Setup<'a>>,
-    seeds: u64,
     progress: &dyn Progress,
 ) -> anyhow::Result<ThinkFit> {
-    let percent_with = |cycles: f64| -> anyhow::Result<f64> {
-        let of_seed = |seed| Ok(Setup { seed, ..setup(cycles)? });
-        let setups = (1..=seeds).map(of_seed).collect::<anyhow::Result<Vec<_>>>()?;
-        Ok(median(sweep(&setups, progress)?.iter().map(percent_at_busiest)))
+    let percent_with = |cycles: f64| -> anyhow::Result<BySeed> {
+        let runs = seeds::run(&[setup(cycles)?], progress)?;
+        Ok(runs[0].by_seed(percent_at_busiest))
     };
     let (mut short, mut long) = (between.start().ln(), between.end().ln());
     for _ in 0..STEPS {
         let middle = 0.5 * (short + long);
-        if percent_with(middle.exp())? > percent { short = middle } else { long = middle }
+        if percent_with(middle.exp())?.median() > percent { short = middle } else { long = middle }
     }
     let cycles = (0.5 * (short + long)).exp();
-    Ok(ThinkFit { cycles, published_percent: percent, reached_percent: percent_with(cycles)? })
-}
-
-/// The median; NaN of none.
-pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
-    spread(&values.collect::<Vec<_>>()).map_or(f64::NAN, |spread| spread.median)
-}
-
-/// Runs each of the setups with each of so many seeds.
-pub(crate) fn seeded(
-    setups: &[Setup<'_>],
-    seeds: u64,
-    progress: &dyn Progress,
-) -> anyhow::Result<Vec<SeededRuns>> {
-    let with_seeds = |setup| (1..=seeds).map(move |seed| Setup { seed, ..Setup::clone(setup) });
-    let all = setups.iter().flat_map(with_seeds).collect::<Vec<_>>();
-    let runs = sweep(&all, progress)?;
-    let of_setup = |runs: &[SimulatedRun]| SeededRuns::of(runs.to_vec()).context("there are seeds");
-    runs.chunks(seeds as usize).map(of_setup).collect()
+    Ok(ThinkFit { cycles, published_percent: percent, reached: percent_with(cycles)? })
 }

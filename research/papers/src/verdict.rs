@@ -1,8 +1,9 @@
 //! How published claims are judged: one rule for all figures.
 
 use crate::published::{Claim, Printed};
+use crate::seeds::is_unstable;
 use curve::Curve;
-use report::Cell;
+use report::{Cell, Spread};
 
 /// A throughput or ratio is met within this factor.
 pub(crate) const FACTOR_WITHIN: f64 = 1.5;
@@ -30,6 +31,8 @@ pub enum Verdict {
     NoChange,
     /// A number is fitted to the claim.
     Fitted,
+    /// The seeds of the simulation disagree so much that their median is no result: neither met nor missed.
+    Unstable,
 }
 
 impl Verdict {
@@ -41,6 +44,7 @@ impl Verdict {
             Self::Consistent => "consistent",
             Self::NoChange => "no change",
             Self::Fitted => "fitted",
+            Self::Unstable => "unstable",
         }
     }
 
@@ -84,6 +88,11 @@ impl Verdict {
             Self::Met => self.given_by_input(),
             _ => self,
         }
+    }
+
+    /// The same, unless the seeds of the figure that is judged, with this range, disagree.
+    pub(crate) fn if_stable(self, range: Spread) -> Self {
+        if is_unstable(range) { Self::Unstable } else { self }
     }
 
     /// The same, where met is no more than consistent.
@@ -279,6 +288,15 @@ mod tests {
         assert_eq!(Met.unless_by_share(8.0, 84.0, 1.5), Verdict::Consistent);
         assert_eq!(Met.unless_by_share(8.0, 50.0, 1.5), Met, "the share allows 2");
         assert_eq!(Missed.unless_by_share(8.0, 84.0, 1.5), Missed);
+    }
+
+    #[test]
+    fn a_figure_whose_seeds_disagree_is_neither_met_nor_missed() {
+        let range = |high| Spread { low: 1.0, median: 1.5, high };
+        assert_eq!(Met.if_stable(range(2.0)), Met);
+        assert_eq!(Missed.if_stable(range(2.0)), Missed);
+        assert_eq!(Met.if_stable(range(2.1)), Verdict::Unstable);
+        assert_eq!(Missed.if_stable(range(2.1)).given_by_input(), Verdict::Unstable);
     }
 
     #[test]

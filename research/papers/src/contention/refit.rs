@@ -2,9 +2,10 @@
 
 use super::{Errors, FITS, Repeats, RowKey, hardware_of, setup};
 use crate::published::Contention;
+use crate::seeds::{self, Repeated};
 use anyhow::Context as _;
 use session::progress::Progress;
-use simulate::{SimulatedRun, sweep};
+use simulate::SimulatedRun;
 use simulator::{Hardware, PS_PER_NS};
 use std::collections::BTreeMap;
 use topology::MachineFile;
@@ -74,7 +75,7 @@ fn refit(
     ))
 }
 
-/// The errors of some of the rows, each after one run.
+/// The errors of some of the rows, each of the median over the seeds.
 fn errors(
     some: &[&Contention],
     rows: &[Contention],
@@ -83,12 +84,11 @@ fn errors(
 ) -> anyhow::Result<Vec<f64>> {
     let hardware = hardware_of(machines)?;
     let setups = some.iter().map(|row| setup(row, &hardware)).collect::<anyhow::Result<Vec<_>>>()?;
-    let measured = sweep(&setups, progress)?;
-    let scored = some.iter().zip(&measured);
-    let error = |(row, run): (&&Contention, &SimulatedRun)| {
-        Repeats::of(row, rows).error(run.throughput() / f64::from(row.cores))
+    let measured = seeds::run(&setups, progress)?;
+    let error = |(row, runs): (&&Contention, &Repeated)| {
+        Repeats::of(row, rows).error(runs.median(SimulatedRun::throughput) / f64::from(row.cores))
     };
-    Ok(scored.map(error).collect())
+    Ok(some.iter().zip(&measured).map(error).collect())
 }
 
 /// The machines of the tables with another number.

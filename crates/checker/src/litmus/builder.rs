@@ -2,8 +2,9 @@
 
 use super::memory::Memory;
 use super::program::{Program, Step, Width};
-use super::register::register;
+use super::register::{register, width_named};
 use super::token::{At, ParseError, Tokens};
+use super::types::Type;
 use crate::MAX_THREADS;
 
 /// The language of a test's threads.
@@ -23,6 +24,8 @@ pub(super) struct Builder {
     pub(super) dialect: Dialect,
     pub(super) program: Program,
     pub(super) registers: Vec<Vec<String>>,
+    /// Of each thread in C the types of its registers, where something declares them.
+    types: Vec<Vec<Option<Type>>>,
     pub(super) memory: Memory,
     /// Where each step stands.
     pub(super) places: Vec<Vec<At>>,
@@ -40,7 +43,8 @@ const SCRATCH: char = '%';
 impl Builder {
     pub(super) fn new(dialect: Dialect) -> Self {
         let program = Program { moves_order: dialect != Dialect::C, ..Program::default() };
-        Self { dialect, program, registers: Vec::new(), memory: Memory::default(), places: Vec::new() }
+        let (registers, types, places) = (Vec::new(), Vec::new(), Vec::new());
+        Self { dialect, program, registers, types, memory: Memory::default(), places }
     }
 
     pub(super) fn add_thread(&mut self, thread: usize, at: At) -> Result<(), ParseError> {
@@ -57,6 +61,7 @@ impl Builder {
     fn know_registers_of(&mut self, thread: usize) {
         while self.registers.len() <= thread {
             self.registers.push(Vec::new());
+            self.types.push(Vec::new());
             self.program.registers.push(Vec::new());
             self.program.scratch.push(Vec::new());
         }
@@ -105,9 +110,47 @@ impl Builder {
             let message = format!("more than {MOST_REGISTERS} registers in thread {thread}");
             return Err(ParseError::unsupported(at, message));
         }
+        Ok(self.add_register(thread, name))
+    }
+
+    fn add_register(&mut self, thread: usize, name: String) -> usize {
         self.registers[thread].push(name);
+        self.types[thread].push(None);
         self.program.registers[thread].push(0);
-        Ok(self.registers[thread].len() - 1)
+        self.registers[thread].len() - 1
+    }
+
+    /// Gives a register of C a type, which it keeps: one name is one register.
+    pub(super) fn declare_register(
+        &mut self,
+        thread: usize,
+        register: usize,
+        kind: Type,
+        at: At,
+    ) -> Result<(), ParseError> {
+        if self.types[thread][register].is_some_and(|before| before.number() != kind.number()) {
+            let message = format!(
+                "`{}` is declared twice in thread {thread}, with different types: give one of them another name",
+                self.registers[thread][register]
+            );
+            return Err(ParseError::unsupported(at, message));
+        }
+        self.types[thread][register] = Some(kind);
+        let held = &mut self.program.registers[thread][register];
+        *held = kind.number().convert(*held);
+        Ok(())
+    }
+
+    /// The type that a declaration gives a register of C.
+    pub(super) fn type_of_register(&self, thread: usize, register: usize) -> Option<Type> {
+        self.types[thread][register]
+    }
+
+    /// How wide a register of this name is: as much of it as the name means on a processor, or its type holds in C.
+    pub(super) fn width_of_register(&self, thread: usize, register: usize, name: &str) -> Width {
+        let named = if self.dialect == Dialect::C { None } else { width_named(name) };
+        let declared = self.types[thread][register].map(|kind| kind.number().width());
+        named.or(declared).unwrap_or(Width::Long)
     }
 
     /// Whether the thread or the initial state names this register.
@@ -119,14 +162,12 @@ impl Builder {
     pub(super) fn fresh_register(&mut self, thread: usize) -> usize {
         self.know_registers_of(thread);
         let number = self.registers[thread].len();
-        self.registers[thread].push(format!("{SCRATCH}{number}"));
-        self.program.registers[thread].push(0);
         self.program.scratch[thread].push(number);
-        number
+        self.add_register(thread, format!("{SCRATCH}{number}"))
     }
 
     pub(super) fn lay_memory(&mut self) -> Result<Vec<String>, ParseError> {
-        let laid = self.memory.lay((self.dialect == Dialect::C).then_some(Width::Long))?;
+        let laid = self.memory.lay()?;
         self.program.cells = laid.cells;
         self.program.memory = laid.initial;
         Ok(laid.names)

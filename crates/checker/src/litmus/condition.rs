@@ -3,8 +3,8 @@
 use super::builder::{Builder, Dialect};
 use super::initial;
 use super::program::{Final, Value, Width};
-use super::register::width_named;
-use super::token::{ParseError, Token, Tokens};
+use super::token::{At, ParseError, Token, Tokens};
+use super::types::{refuse_unknown_type, take_type};
 
 /// A register or a location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,12 +31,10 @@ impl Observable {
 pub enum Condition {
     /// Always, or never.
     Constant(bool),
-    /// The place holds the value.
-    Is(Observable, Value),
-    /// So many bytes of a register, the lowest, hold the value.
-    Part(Observable, Width, Value),
-    /// Two places hold the same.
-    Same(Observable, Observable),
+    /// So many bytes of the place, the lowest, hold the value, be that written with a sign or without.
+    Is(Observable, Width, Value),
+    /// So many bytes of the first place, the lowest, hold what the second one holds, be that read with a sign or without.
+    Same(Observable, Width, Observable),
     /// Not so.
     Not(Box<Self>),
     /// Every one.
@@ -51,9 +49,8 @@ impl Condition {
     pub fn holds(&self, end: &Final) -> bool {
         match self {
             Self::Constant(holds) => *holds,
-            Self::Is(place, value) => same(place.value(end), *value),
-            Self::Part(place, width, value) => holds_in(*width, place.value(end), *value),
-            Self::Same(a, b) => same(a.value(end), b.value(end)),
+            Self::Is(place, width, value) => holds_in(*width, place.value(end), *value),
+            Self::Same(a, width, b) => holds_in(*width, a.value(end), b.value(end)),
             Self::Not(inner) => !inner.holds(end),
             Self::All(parts) => parts.iter().all(|part| part.holds(end)),
             Self::Any(parts) => parts.iter().any(|part| part.holds(end)),
@@ -69,8 +66,8 @@ impl Condition {
         };
         match self {
             Self::Constant(_) => {}
-            Self::Is(place, _) | Self::Part(place, ..) => add(*place),
-            Self::Same(a, b) => {
+            Self::Is(place, ..) => add(*place),
+            Self::Same(a, _, b) => {
                 add(*a);
                 add(*b);
             }
@@ -78,31 +75,9 @@ impl Condition {
             Self::All(parts) | Self::Any(parts) => parts.iter().for_each(|part| part.places(places)),
         }
     }
-
-    /// Writes what locations are compared with as these hold it: 255 in a byte is -1.
-    pub(super) fn fit(&mut self, widths: &[Width]) {
-        match self {
-            Self::Is(Observable::Memory(location), value) => {
-                let width = widths[*location];
-                if width != Width::Long && *value >= 0 && *value < 1 << width.bits() {
-                    *value = width.truncate(*value);
-                }
-            }
-            Self::Not(inner) => inner.fit(widths),
-            Self::All(parts) | Self::Any(parts) => parts.iter_mut().for_each(|part| part.fit(widths)),
-            Self::Constant(_) | Self::Is(..) | Self::Part(..) | Self::Same(..) => {}
-        }
-    }
 }
 
-/// Equal, or equal in the four bytes that a word has: a file may write 4294967295 for -1.
-fn same(a: Value, b: Value) -> bool {
-    a == b
-        || a as u64 >> 32 == 0 && b == Value::from(a as i32)
-        || b as u64 >> 32 == 0 && a == Value::from(b as i32)
-}
-
-/// Whether so many bytes of a register hold a value, which is written with a sign or without.
+/// Whether so many bytes of what is held are a value, which is written with a sign or without: 255 and -1 are the same in one byte.
 fn holds_in(width: Width, held: Value, value: Value) -> bool {
     let low = width.truncate(value);
     let fits = low == value || value >> width.bits() == 0;
@@ -190,8 +165,8 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
         return Ok(Condition::Constant(false));
     }
     let at = tokens.at();
-    let (place, part) = parse_place(tokens, builder)?;
-    let is = |value| part.map_or(Condition::Is(place, value), |width| Condition::Part(place, width, value));
+    let (place, width) = parse_place(tokens, builder)?;
+    let is = |value| Condition::Is(place, width, value);
     let equal = tokens.take("=") || tokens.take("==");
     if !equal && !tokens.take("!=") && !tokens.take("<>") {
         return Err(tokens.unexpected("`=`"));
@@ -200,13 +175,8 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
         Some(token)
             if token.is("[") || token.is("*") || tokens.peek_at(1).is_some_and(|next| next.is(":")) =>
         {
-            let (other, part_of_other) = parse_place(tokens, builder)?;
-            if part.into_iter().chain(part_of_other).any(|width| width != Width::Word) {
-                let message =
-                    "a part of a register is compared with a number only: two places are compared as a whole";
-                return Err(ParseError::unsupported(at, message));
-            }
-            Condition::Same(place, other)
+            let other = parse_place(tokens, builder)?;
+            same(builder.dialect, (place, width), other, at)?
         }
         Some(token) if builder.dialect == Dialect::C && initial::constant(&token.text).is_some() => {
             tokens.next();
@@ -223,12 +193,25 @@ fn negation(tokens: &mut Tokens<'_>, builder: &mut Builder, depth: usize) -> Res
     Ok(if equal { atom } else { Condition::Not(Box::new(atom)) })
 }
 
-/// A register as `0:EAX` or `*0:EAX`, with the width that its name means if that is not all of it, or a location as `x`, `[x]`, `*x`,
-/// `t[1]` or `[t[1]]`.
-fn parse_place(
-    tokens: &mut Tokens<'_>,
-    builder: &mut Builder,
-) -> Result<(Observable, Option<Width>), ParseError> {
+/// A place, with how much of it is meant.
+type Place = (Observable, Width);
+
+/// That two places hold the same: the same bits if they are equally wide. Others are compared as numbers in C, where both have types. A
+/// register of a processor has none: it is the same as a narrower place if it is what that holds, read with a sign or without.
+fn same(dialect: Dialect, one: Place, other: Place, at: At) -> Result<Condition, ParseError> {
+    let is_part = |(place, width): Place| matches!(place, Observable::Register(..)) && width < Width::Word;
+    if dialect != Dialect::C && (is_part(one) || is_part(other)) {
+        let message =
+            "a part of a register is compared with a number only: two places are compared as a whole";
+        return Err(ParseError::unsupported(at, message));
+    }
+    let (narrow, wide) = if one.1 <= other.1 { (one, other) } else { (other, one) };
+    let as_numbers = dialect == Dialect::C && narrow.1 != wide.1;
+    Ok(Condition::Same(narrow.0, if as_numbers { Width::Long } else { narrow.1 }, wide.0))
+}
+
+/// A register as `0:EAX` or `*0:EAX`, or a location as `x`, `[x]`, `*x`, `t[1]` or `[t[1]]`.
+fn parse_place(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Place, ParseError> {
     if tokens.peek_at(2).is_some_and(|next| next.is(":")) {
         tokens.take("*");
     }
@@ -247,7 +230,8 @@ fn parse_place(
         tokens.expect("]")?;
     }
     refuse_unknown_location(builder, name)?;
-    Ok((Observable::Memory(builder.memory.location(&name.text, index, name.at)?), None))
+    let location = builder.memory.location(&name.text, index, name.at)?;
+    Ok((Observable::Memory(location), builder.program.cells[location].holds.width()))
 }
 
 /// A name that neither the initial state nor a thread has is a slip, and would hold 0 for ever.
@@ -258,10 +242,7 @@ fn refuse_unknown_location(builder: &Builder, name: &Token) -> Result<(), ParseE
     Err(ParseError::new(name.at, format!("there is no location `{}`", name.text)))
 }
 
-fn parse_register(
-    tokens: &mut Tokens<'_>,
-    builder: &mut Builder,
-) -> Result<(Observable, Option<Width>), ParseError> {
+fn parse_register(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<Place, ParseError> {
     let at = tokens.at();
     let thread = tokens.next().map_or("", |token| &token.text);
     let number = thread.trim_start_matches(['P', 'T']).parse::<usize>();
@@ -271,15 +252,15 @@ fn parse_register(
     };
     tokens.expect(":")?;
     tokens.take("%");
-    let register = tokens.name("a register")?;
+    let name = tokens.name("a register")?;
     // A processor has its registers whether the thread names them or not.
-    if builder.dialect == Dialect::C && !builder.knows_register(number, &register.text) {
-        let message = format!("thread {number} has no register `{}`", register.text);
-        return Err(ParseError::new(register.at, message));
+    if builder.dialect == Dialect::C && !builder.knows_register(number, &name.text) {
+        let message = format!("thread {number} has no register `{}`", name.text);
+        return Err(ParseError::new(name.at, message));
     }
-    let place = Observable::Register(number, builder.register_named(number, &register.text, register.at)?);
-    let width = width_named(&register.text).filter(|_| builder.dialect != Dialect::C);
-    Ok((place, width.filter(|&width| width != Width::Long)))
+    let register = builder.register_named(number, &name.text, name.at)?;
+    let width = builder.width_of_register(number, register, &name.text);
+    Ok((Observable::Register(number, register), width))
 }
 
 /// What stands in `locations [..]`: a place, with its type if the file says it, or a whole array.
@@ -288,7 +269,7 @@ pub(super) fn parse_shown(
     builder: &mut Builder,
     shown: &mut Vec<Observable>,
 ) -> Result<(), ParseError> {
-    initial::take_type(tokens)?;
+    take_type(tokens)?;
     match tokens.peek() {
         Some(array)
             if builder.memory.is_array(&array.text)
@@ -306,11 +287,11 @@ pub(super) fn parse_shown(
         }
         _ => {
             if !tokens.peek().is_some_and(|name| builder.memory.knows(&name.text)) {
-                initial::refuse_unknown_type(tokens)?;
+                refuse_unknown_type(tokens)?;
             }
             shown.push(parse_place(tokens, builder)?.0);
             // A type may also follow, as in `x int*`; it changes nothing.
-            initial::take_type(tokens)?;
+            take_type(tokens)?;
             if let Some(word) = tokens.peek().filter(|word| word.is_name()) {
                 let message = format!("the type `{}` is not supported", word.text);
                 return Err(ParseError::unsupported(word.at, message));

@@ -40,7 +40,7 @@ pub struct Finals {
     pub counts: crate::Counts,
     /// Two plain accesses were not ordered: the program has no meaning in C.
     pub race: bool,
-    /// An access without meaning: the program cannot be judged.
+    /// A step without meaning: the program cannot be judged.
     pub fault: Option<Fault>,
     /// The exploration stopped before its end.
     pub bounded: bool,
@@ -116,7 +116,9 @@ impl Program {
                     self.without_scratch(Final {
                         registers: registers.clone(),
                         memory: (0..self.memory.len())
-                            .map(|location| explorer.last_value(location as LocationId) as Value)
+                            .map(|location| {
+                                self.held(location, explorer.last_value(location as LocationId) as Value)
+                            })
                             .collect(),
                     }),
                 );
@@ -241,9 +243,7 @@ impl Running<'_> {
 
     fn commit(&mut self, number: usize) -> Result<(), Stop> {
         let Some(mut begun) = self.transaction.take() else {
-            let fault = Fault { thread: self.thread, step: number, address: 0, kind: FaultKind::CommitAlone };
-            self.fault.get_or_insert(fault);
-            return self.explorer.give_up();
+            return self.give_up(number, 0, FaultKind::CommitAlone);
         };
         begun.depth -= 1;
         if begun.depth > 0 {
@@ -293,6 +293,12 @@ impl Running<'_> {
         expression.value(self.registers)
     }
 
+    /// The step has no meaning: the program cannot be judged.
+    fn give_up<T>(&mut self, step: usize, address: Value, kind: FaultKind) -> Result<T, Stop> {
+        self.fault.get_or_insert(Fault { thread: self.thread, step, address, kind });
+        self.explorer.give_up()
+    }
+
     fn access(
         &mut self,
         step: usize,
@@ -310,10 +316,7 @@ impl Running<'_> {
                 site: None,
                 compare: None,
             }),
-            Err(kind) => {
-                self.fault.get_or_insert(Fault { thread: self.thread, step, address, kind });
-                self.explorer.give_up()
-            }
+            Err(kind) => self.give_up(step, address, kind),
         }
     }
 
@@ -359,6 +362,11 @@ impl Running<'_> {
                 self.reads.push(read);
                 if !wanted(value) {
                     return self.explorer.wait(self.thread, &[read], false, "waits for a value");
+                }
+            }
+            Step::Check { holds, otherwise } => {
+                if self.value(holds) == 0 {
+                    return self.give_up(number, 0, *otherwise);
                 }
             }
             Step::Commit => self.commit(number)?,

@@ -141,6 +141,7 @@ fn live_before_step(step: &Step, number: usize, live: &[Vec<bool>]) -> Vec<bool>
         Step::Store { .. }
         | Step::Fence(_)
         | Step::Await { .. }
+        | Step::Check { .. }
         | Step::Jump { .. }
         | Step::Begin { .. }
         | Step::Commit => {}
@@ -172,7 +173,7 @@ fn each_read(step: &Step, each: &mut impl FnMut(usize)) {
             address.each_register(each);
             until.each_register(each);
         }
-        Step::Jump { when, .. } => when.each_register(each),
+        Step::Check { holds: value, .. } | Step::Jump { when: value, .. } => value.each_register(each),
         Step::Fence(_) | Step::Choose { .. } | Step::Begin { .. } | Step::Commit => {}
     }
 }
@@ -189,6 +190,11 @@ fn each_use(step: &Step, each: &mut impl FnMut(usize)) {
             each(*found);
             wrote.iter().for_each(|&wrote| each(wrote));
         }
-        Step::Store { .. } | Step::Fence(_) | Step::Jump { .. } | Step::Begin { .. } | Step::Commit => {}
+        Step::Store { .. }
+        | Step::Fence(_)
+        | Step::Check { .. }
+        | Step::Jump { .. }
+        | Step::Begin { .. }
+        | Step::Commit => {}
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::program::{Cell, FaultKind, Value, Width, address_of};
+use super::program::{Cell, FaultKind, Number, Value, Width, address_of};
 use super::token::{At, ParseError};
+use super::types::Type;
 
 /// Locations at most.
 const MOST_LOCATIONS: usize = 1_024;
@@ -29,8 +30,8 @@ struct Declared {
     name: String,
     address: Value,
     initial: Value,
-    /// As the initial state declares it.
-    declared: Option<Width>,
+    /// As the initial state declares it, or else a parameter.
+    declared: Option<Type>,
     /// As the threads access it, where that can be seen in the text.
     accessed: Option<Width>,
     at: At,
@@ -44,8 +45,10 @@ pub(super) struct Memory {
     next: Value,
     /// Widths of accesses whose address is in a register.
     through_registers: Vec<Width>,
-    /// Arrays that the initial state declares somewhere, with the width and the number of their elements.
-    arrays: HashMap<String, (Option<Width>, usize)>,
+    /// Arrays that the initial state declares somewhere, with the type and the number of their elements.
+    arrays: HashMap<String, (Option<Type>, usize)>,
+    /// What the first parameter of a name says of the location, for those that the initial state gives no type.
+    parameters: HashMap<String, Type>,
 }
 
 /// The memory of a test that has been read.
@@ -64,22 +67,40 @@ impl Memory {
     fn object(&mut self, name: &str, at: At) -> Result<&Object, ParseError> {
         if !self.knows(name) {
             let array = self.arrays.get(name).copied();
-            let (width, elements) = array.map_or((None, None), |(width, elements)| (width, Some(elements)));
-            self.declare(name, width, elements, at)?;
+            let (kind, elements) = array.map_or((None, None), |(kind, elements)| (kind, Some(elements)));
+            self.declare(name, kind, elements, at)?;
         }
         Ok(self.objects.iter().find(|object| object.name == name).expect("made if it was not there"))
     }
 
     /// Notes that a name will be that of an array, wherever it comes first.
-    pub(super) fn note_array(&mut self, name: &str, width: Option<Width>, elements: usize) {
-        self.arrays.entry(name.to_owned()).or_insert((width, elements));
+    pub(super) fn note_array(&mut self, name: &str, kind: Option<Type>, elements: usize) {
+        self.arrays.entry(name.to_owned()).or_insert((kind, elements));
+    }
+
+    /// Notes what a parameter says of the location of its name.
+    pub(super) fn note_parameter(&mut self, name: &str, kind: Type) {
+        self.parameters.entry(name.to_owned()).or_insert(kind);
+    }
+
+    /// Makes a name known by a parameter that points to it. The initial state has the last word on whether it has a sign.
+    pub(super) fn declare_parameter(
+        &mut self,
+        name: &str,
+        kind: Option<Type>,
+        at: At,
+    ) -> Result<(), ParseError> {
+        match self.knows(name).then(|| self.kind(name)) {
+            Some(before) if before.number().width() == kind.unwrap_or(before).number().width() => Ok(()),
+            _ => self.declare(name, kind, None, at),
+        }
     }
 
     /// Makes a name known: a variable, or an array of so many elements.
     pub(super) fn declare(
         &mut self,
         name: &str,
-        width: Option<Width>,
+        kind: Option<Type>,
         elements: Option<usize>,
         at: At,
     ) -> Result<(), ParseError> {
@@ -88,10 +109,14 @@ impl Memory {
             if elements.is_some() && known.elements != count {
                 return Err(ParseError::new(at, format!("`{name}` was there before with another length")));
             }
-            if let Some(width) = width {
-                let declared_locations =
-                    &mut self.declared_locations[known.first..known.first + known.elements];
-                declared_locations.iter_mut().for_each(|place| place.declared = Some(width));
+            if let Some(kind) = kind {
+                for place in &mut self.declared_locations[known.first..known.first + known.elements] {
+                    let widths = [place.declared.unwrap_or(kind), kind].map(|kind| kind.number().width());
+                    if widths[0] != widths[1] {
+                        return Err(mixed(name, widths[0], widths[1], at));
+                    }
+                    place.declared = Some(kind);
+                }
             }
             return Ok(());
         }
@@ -101,7 +126,8 @@ impl Memory {
                 format!("1 to {MOST_LOCATIONS} locations are supported"),
             ));
         }
-        let element = width.unwrap_or(Width::Word).bytes();
+        let kind = kind.or_else(|| self.parameters.get(name).copied()).or_else(|| self.type_of_parameters());
+        let element = kind.unwrap_or(Type::INT).number().width().bytes();
         let address = address_of(0) + self.next;
         self.next += (element * count as Value + GAP - 1) / GAP * GAP;
         let is_array = elements.is_some();
@@ -111,7 +137,7 @@ impl Memory {
                 name: if is_array { format!("{name}[{index}]") } else { name.to_owned() },
                 address: address + element * index as Value,
                 initial: 0,
-                declared: width,
+                declared: kind,
                 accessed: None,
                 at,
             });
@@ -201,8 +227,30 @@ impl Memory {
 
     /// The width that an access of a name has if it says none itself.
     pub(super) fn declared(&self, name: &str) -> Option<Width> {
+        self.declared_type(name).map(|kind| kind.number().width())
+    }
+
+    fn declared_type(&self, name: &str) -> Option<Type> {
         let object = self.objects.iter().find(|object| object.name == name)?;
         self.declared_locations[object.first].declared
+    }
+
+    /// The type of what is behind a name: `int` where nothing says it.
+    pub(super) fn kind(&self, name: &str) -> Type {
+        self.declared_type(name).unwrap_or(Type::INT)
+    }
+
+    /// What all locations hold that are no pointers, if that is the same.
+    pub(super) fn only_number(&self) -> Option<Number> {
+        let known = self.declared_locations.iter().map(|place| place.declared.unwrap_or(Type::INT));
+        only_number(known.chain(self.parameters.values().copied()))
+    }
+
+    /// The type of a location that no thread names: that of those which threads name, if they are of one type and addresses fit into
+    /// it. Such a location is often one to which others point at the start.
+    fn type_of_parameters(&self) -> Option<Type> {
+        let number = only_number(self.parameters.values().copied());
+        number.filter(|number| number.width() >= Width::Word).map(Type::of)
     }
 
     /// An access whose address is in a register.
@@ -212,13 +260,15 @@ impl Memory {
         }
     }
 
-    /// Lays out the locations, each as wide as it is accessed, or all of one width.
-    pub(super) fn lay(&self, width_of_all: Option<Width>) -> Result<Laid, ParseError> {
+    /// Lays out the locations, each as wide as it is accessed.
+    pub(super) fn lay(&self) -> Result<Laid, ParseError> {
         let mut laid = Laid { cells: Vec::new(), names: Vec::new(), initial: Vec::new() };
         for place in &self.declared_locations {
-            let width = width_of_all.map_or_else(|| self.width_of(place), Ok)?;
-            let cell = Cell { address: place.address, width };
-            let ends = |cell: &Cell| cell.address + cell.width.bytes();
+            let width = self.width_of(place)?;
+            let declared = place.declared.map(Type::number).filter(|number| number.width() == width);
+            let holds = declared.unwrap_or(Number::Signed(width));
+            let cell = Cell { address: place.address, holds };
+            let ends = |cell: &Cell| cell.address + cell.holds.width().bytes();
             let before = laid.cells.iter().zip(&laid.names);
             let mut overlapped =
                 before.filter(|(other, _)| other.address < ends(&cell) && cell.address < ends(other));
@@ -228,7 +278,7 @@ impl Memory {
             }
             laid.cells.push(cell);
             laid.names.push(place.name.clone());
-            laid.initial.push(width.truncate(place.initial));
+            laid.initial.push(width.truncate(holds.convert(place.initial)));
         }
         Ok(laid)
     }
@@ -238,7 +288,7 @@ impl Memory {
             [only] => Some(only),
             _ => None,
         });
-        match (place.declared, seen) {
+        match (place.declared.map(|kind| kind.number().width()), seen) {
             (Some(declared), Some(seen)) if seen.bytes() > declared.bytes() => {
                 // Only what the text shows is an error; through a register another location may be meant.
                 match place.accessed {
@@ -256,6 +306,13 @@ impl Memory {
     }
 }
 
+/// What all of these hold that are no pointers, if that is the same.
+fn only_number(kinds: impl Iterator<Item = Type>) -> Option<Number> {
+    let mut numbers = kinds.filter(|kind| !kind.is_pointer()).map(Type::number);
+    let first = numbers.next()?;
+    numbers.all(|number| number == first).then_some(first)
+}
+
 const REMEDY: &str = "accesses of different sizes to the same bytes are outside the models: give the test one size \
                       for each location";
 
@@ -271,5 +328,8 @@ pub(super) fn fault_message(kind: FaultKind, address: Value) -> String {
         FaultKind::Overlap => format!("an access takes only part of a location, or more than one; {REMEDY}"),
         FaultKind::Transaction => "transactions are judged, and not run on this processor".to_owned(),
         FaultKind::CommitAlone => "a transaction is committed that was not begun".to_owned(),
+        FaultKind::Undefined => "C gives no meaning to a division by zero, nor to a shift by a number of bits that is \
+                                 negative or not below the width of what is shifted: test the right operand before"
+            .to_owned(),
     }
 }

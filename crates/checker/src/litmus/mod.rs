@@ -29,6 +29,7 @@ pub mod program;
 mod register;
 mod test;
 mod token;
+mod types;
 mod x86;
 
 pub use builder::Dialect;

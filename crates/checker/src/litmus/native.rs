@@ -124,8 +124,7 @@ fn take_memory(copies: &[Vec<Location>], program: &Program) -> Vec<Vec<Value>> {
     let take = |memory: &Vec<Location>| {
         let locations = memory.iter().zip(&program.memory).enumerate();
         let value = |(number, (location, &first)): (usize, (&Location, &Value))| {
-            let width = program.cells.get(number).map_or(Width::Long, |cell| cell.width);
-            width.truncate(location.0.swap(first, Ordering::Relaxed))
+            program.held(number, location.0.swap(first, Ordering::Relaxed))
         };
         locations.map(value).collect()
     };
@@ -303,6 +302,12 @@ impl<'a> Running<'a> {
                     if polls == MOST_POLLS || waited_long && self.watch.ends_wait() {
                         return Err(self.watch.end_round());
                     }
+                }
+            }
+            Step::Check { holds, otherwise } => {
+                if holds.value(self.registers) == 0 {
+                    let (thread, kind) = (self.thread, *otherwise);
+                    return Err(Stuck::Fault(Fault { thread, step: number, address: 0, kind }));
                 }
             }
             Step::Jump { .. } | Step::Begin { .. } | Step::Commit => {

@@ -25,8 +25,8 @@ pub const fn location_at(address: Value) -> Option<usize> {
     }
 }
 
-/// How wide an access is, and how its value is read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How wide an access is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Width {
     /// One byte.
     Byte,
@@ -68,6 +68,55 @@ impl Width {
     }
 }
 
+/// A type of whole numbers: how many bytes hold one, and how they are read.
+///
+/// A [`Value`] has eight bytes and a sign: a larger number without sign stands there as the value of the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Number {
+    /// So many bytes, the highest bit of which is a sign.
+    Signed(Width),
+    /// So many bytes without a sign.
+    Unsigned(Width),
+    /// One byte that is 0 or 1: `_Bool` of C.
+    Bool,
+}
+
+impl Number {
+    /// How wide it is.
+    #[must_use]
+    pub const fn width(self) -> Width {
+        match self {
+            Self::Signed(width) | Self::Unsigned(width) => width,
+            Self::Bool => Width::Byte,
+        }
+    }
+
+    /// What a value becomes that is converted to this type (C11 6.3.1.2 and 6.3.1.3).
+    #[must_use]
+    pub const fn convert(self, value: Value) -> Value {
+        match self {
+            Self::Signed(width) => width.truncate(value),
+            Self::Unsigned(Width::Long) => value,
+            Self::Unsigned(width) => value & ((1 << width.bits()) - 1),
+            Self::Bool => (value != 0) as Value,
+        }
+    }
+
+    /// Whether a conversion from the other type changes no value.
+    pub(super) fn holds_all_of(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Signed(Width::Long) | Self::Unsigned(Width::Long), _) => true,
+            (Self::Signed(width), Self::Signed(other)) | (Self::Unsigned(width), Self::Unsigned(other)) => {
+                other <= width
+            }
+            (Self::Signed(width), Self::Unsigned(other)) => other < width,
+            (Self::Unsigned(_), Self::Signed(_)) => false,
+            (_, Self::Bool) => true,
+            (Self::Bool, _) => false,
+        }
+    }
+}
+
 /// An operator of two values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // named as what they do
@@ -77,6 +126,14 @@ pub enum Operator {
     /// The second less the first.
     SubtractFrom,
     Multiply,
+    /// Rounded towards zero. What is divided by zero has no meaning, and is zero here.
+    Divide,
+    /// The same as numbers without sign.
+    DivideUnsigned,
+    /// What [`Self::Divide`] leaves over.
+    Remainder,
+    /// What [`Self::DivideUnsigned`] leaves over.
+    RemainderUnsigned,
     And,
     Or,
     Xor,
@@ -89,6 +146,8 @@ pub enum Operator {
     ShiftLeft,
     /// Without regard to the sign.
     ShiftRight,
+    /// With the sign in the bits that become free.
+    ShiftRightSigned,
 }
 
 impl Operator {
@@ -98,6 +157,11 @@ impl Operator {
             Self::Subtract => a.wrapping_sub(b),
             Self::SubtractFrom => b.wrapping_sub(a),
             Self::Multiply => a.wrapping_mul(b),
+            Self::Divide | Self::DivideUnsigned | Self::Remainder | Self::RemainderUnsigned if b == 0 => 0,
+            Self::Divide => a.wrapping_div(b),
+            Self::DivideUnsigned => (a as u64 / b as u64) as Value,
+            Self::Remainder => a.wrapping_rem(b),
+            Self::RemainderUnsigned => (a as u64 % b as u64) as Value,
             Self::And => a & b,
             Self::Or => a | b,
             Self::Xor => a ^ b,
@@ -108,6 +172,7 @@ impl Operator {
             Self::Below => ((a as u64) < b as u64) as Value,
             Self::ShiftLeft => a.wrapping_shl(b as u32),
             Self::ShiftRight => (a as u64).wrapping_shr(b as u32) as Value,
+            Self::ShiftRightSigned => a.wrapping_shr(b as u32),
         }
     }
 }
@@ -119,8 +184,8 @@ pub enum Expression {
     Constant(Value),
     /// A register of the thread, by number.
     Register(usize),
-    /// What is left of an expression in so many bytes, sign-extended.
-    Narrow(Width, Box<Self>),
+    /// An expression converted to a type.
+    Convert(Number, Box<Self>),
     /// Two expressions joined.
     Binary(Operator, Box<Self>, Box<Self>),
 }
@@ -132,13 +197,19 @@ impl Expression {
         Self::Binary(operator, Box::new(a), Box::new(b))
     }
 
-    /// What is left of an expression in so many bytes.
+    /// What is left of an expression in so many bytes, sign-extended.
     #[must_use]
     pub fn narrow(self, width: Width) -> Self {
-        match (self, width) {
-            (whole, Width::Long) => whole,
-            (Self::Constant(value), _) => Self::Constant(width.truncate(value)),
-            (other, _) => Self::Narrow(width, Box::new(other)),
+        self.convert(Number::Signed(width))
+    }
+
+    /// An expression converted to a type.
+    #[must_use]
+    pub fn convert(self, to: Number) -> Self {
+        match (self, to) {
+            (whole, Number::Signed(Width::Long) | Number::Unsigned(Width::Long)) => whole,
+            (Self::Constant(value), _) => Self::Constant(to.convert(value)),
+            (other, _) => Self::Convert(to, Box::new(other)),
         }
     }
 
@@ -147,7 +218,7 @@ impl Expression {
         match self {
             Self::Constant(_) => {}
             Self::Register(number) => each(*number),
-            Self::Narrow(_, inner) => inner.each_register(each),
+            Self::Convert(_, inner) => inner.each_register(each),
             Self::Binary(_, a, b) => {
                 a.each_register(each);
                 b.each_register(each);
@@ -161,7 +232,7 @@ impl Expression {
         match self {
             Self::Constant(value) => *value,
             Self::Register(number) => registers[*number],
-            Self::Narrow(width, inner) => width.truncate(inner.value(registers)),
+            Self::Convert(to, inner) => to.convert(inner.value(registers)),
             Self::Binary(operator, a, b) => operator.apply(a.value(registers), b.value(registers)),
         }
     }
@@ -252,6 +323,13 @@ pub enum Step {
         /// Over the registers, the value read included.
         until: Expression,
     },
+    /// Ends the judgement where what follows has no meaning.
+    Check {
+        /// It has one if this is not zero.
+        holds: Expression,
+        /// What is wrong otherwise.
+        otherwise: FaultKind,
+    },
     /// Goes on elsewhere in the thread.
     Jump {
         /// Only if this is not zero.
@@ -286,8 +364,8 @@ impl Step {
 pub struct Cell {
     /// Where it begins.
     pub address: Value,
-    /// How wide it is.
-    pub width: Width,
+    /// What it holds. The explorer keeps its content sign-extended whatever that is; a final state has it as this type reads it.
+    pub holds: Number,
 }
 
 /// A program of a few threads.
@@ -318,7 +396,7 @@ pub struct Final {
     pub memory: Vec<Value>,
 }
 
-/// Why an access has no meaning here.
+/// Why a step has no meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The address is none of a location.
@@ -329,9 +407,11 @@ pub enum FaultKind {
     Transaction,
     /// The step commits a transaction that was not begun.
     CommitAlone,
+    /// A division by zero, or a shift by a number of bits that is negative or not below the width of what is shifted.
+    Undefined,
 }
 
-/// An access that has no meaning here.
+/// A step that has no meaning here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// Which thread.
@@ -356,11 +436,17 @@ impl Program {
                 .ok_or(FaultKind::Wild);
         }
         let overlaps = |cell: &Cell| {
-            address < cell.address + cell.width.bytes() && cell.address < address + width.bytes()
+            address < cell.address + cell.holds.width().bytes() && cell.address < address + width.bytes()
         };
         let Some(location) = self.cells.iter().position(overlaps) else { return Err(FaultKind::Wild) };
         let cell = self.cells[location];
-        if cell == (Cell { address, width }) { Ok(location) } else { Err(FaultKind::Overlap) }
+        let is_whole = cell.address == address && cell.holds.width() == width;
+        if is_whole { Ok(location) } else { Err(FaultKind::Overlap) }
+    }
+
+    /// What a location holds whose content this is.
+    pub(super) fn held(&self, location: usize, content: Value) -> Value {
+        self.cells.get(location).map_or(content, |cell| cell.holds.convert(content))
     }
 
     /// The end without what only the translation needed.

@@ -74,6 +74,9 @@ impl Test {
         let end = tokens.last().map_or(at, |last| last.at);
         let mut tokens = Tokens::new(&tokens, end);
         let mut builder = Builder::new(dialect);
+        if dialect == Dialect::C {
+            c::note_parameters(tokens.clone(), &mut builder);
+        }
         initial::state(&mut tokens, &mut builder)?;
         match dialect {
             Dialect::X86 | Dialect::X86_64 => x86::threads(&mut tokens, &mut builder)?,
@@ -93,6 +96,7 @@ impl Test {
         mut builder: Builder,
         name: String,
     ) -> Result<Self, ParseError> {
+        let locations = builder.lay_memory()?;
         let mut shown = Vec::new();
         let mut filter = Condition::Constant(true);
         let mut asked = None;
@@ -136,9 +140,8 @@ impl Test {
             tokens.take(";");
         }
         let (quantifier, condition) = asked.unwrap_or((Quantifier::Exists, Condition::Constant(true)));
-        let locations = builder.lay_memory()?;
         let Builder { dialect, program, registers, places, .. } = builder;
-        let mut test = Self {
+        Ok(Self {
             name,
             dialect,
             program,
@@ -149,11 +152,7 @@ impl Test {
             filter,
             shown,
             places,
-        };
-        let widths = test.program.cells.iter().map(|cell| cell.width).collect::<Vec<_>>();
-        test.condition.fit(&widths);
-        test.filter.fit(&widths);
-        Ok(test)
+        })
     }
 
     /// The name of a place, as herd would write it.
@@ -181,7 +180,7 @@ impl Test {
         cell.map_or_else(|| value.to_string(), |location| self.locations[location].clone())
     }
 
-    /// Where an access stands that has no meaning, and why it has none.
+    /// Where a step stands that has no meaning, and why it has none.
     #[must_use]
     pub fn explain(&self, fault: &Fault) -> ParseError {
         let at = self.places.get(fault.thread).and_then(|places| places.get(fault.step));

@@ -230,9 +230,9 @@ impl Text {
 
     /// All tokens up to the end.
     pub(super) fn tokens(mut self) -> Result<Vec<Token>, ParseError> {
-        const PAIRS: [&str; 21] = [
-            "/\\", "\\/", "==", "!=", "<>", "<=", ">=", "&&", "||", "->", "=>", "++", "--", "+=", "-=", "*=",
-            "|=", "&=", "^=", "<<", ">>",
+        const SIGNS: [&str; 25] = [
+            "<<=", ">>=", "/\\", "\\/", "==", "!=", "<>", "<=", ">=", "&&", "||", "->", "=>", "++", "--",
+            "+=", "-=", "*=", "/=", "%=", "|=", "&=", "^=", "<<", ">>",
         ];
         let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
         let mut tokens = Vec::new();
@@ -251,8 +251,8 @@ impl Text {
                     self.next();
                 }
             } else {
-                let pair = PAIRS.iter().find(|pair| self.is_ahead(pair));
-                for _ in 0..pair.map_or(1, |pair| pair.len()) {
+                let sign = SIGNS.iter().find(|sign| self.is_ahead(sign));
+                for _ in 0..sign.map_or(1, |sign| sign.len()) {
                     text.extend(self.next());
                 }
             }

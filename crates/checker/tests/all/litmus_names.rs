@@ -25,7 +25,7 @@ fn a_name_of_c_is_a_constant_or_declared() {
     for (value, is) in [("true", 1), ("false", 0), ("NULL", 0), ("!false + true", 2)] {
         holds(&c("x=5;", &format!("atomic_store(x, {value});"), &format!("forall (x={is})")));
     }
-    holds(&c("bool x=true;", "bool r0 = *x == true;", "forall (0:r0=true /\\ x=1)"));
+    holds(&c("x=true;", "bool r0 = *x == true;", "forall (0:r0=true /\\ x=1)"));
     holds(&c("", "r0 = 3; r0 += 1; *x = r0;", "forall (x=4 /\\ 0:r0=4)"));
     holds(&c("0:r0=3;", "*x = r0;", "forall (x=3)"));
     holds(&c("y=0; p=y;", "atomic_store(y, 1);", "forall (y=1)"));

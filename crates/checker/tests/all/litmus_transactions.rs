@@ -5,7 +5,7 @@ use crate::operational;
 
 use contend_checker::Model;
 use contend_checker::litmus::program::{
-    Cell, Expression, Fault, FaultKind, Operator, Program, Step, Update, Width,
+    Cell, Expression, Fault, FaultKind, Number, Operator, Program, Step, Update, Width,
 };
 use contend_checker::litmus::{Test, Trouble, native};
 use machine::Ordering;
@@ -61,8 +61,9 @@ fn fences_alone(program: &Program, ordering: Ordering) -> Program {
 /// One lock for all transactions, which accesses outside of them do not heed: weak isolation.
 fn one_lock(program: &Program) -> Program {
     let mut program = program.clone();
-    let end = program.cells.iter().map(|cell| cell.address + cell.width.bytes()).max().expect("locations");
-    let lock = Cell { address: end + 64, width: Width::Long };
+    let end =
+        program.cells.iter().map(|cell| cell.address + cell.holds.width().bytes()).max().expect("locations");
+    let lock = Cell { address: end + 64, holds: Number::Signed(Width::Long) };
     program.cells.push(lock);
     program.memory.push(0);
     for thread in 0..program.threads.len() {
@@ -81,7 +82,7 @@ fn one_lock(program: &Program) -> Program {
                 Step::Commit => vec![Step::Store {
                     address: Expression::Constant(lock.address),
                     value: Expression::Constant(0),
-                    width: lock.width,
+                    width: lock.holds.width(),
                     ordering: Some(SeqCst),
                 }],
                 Step::Jump { when, to } => vec![Step::Jump { when: when.clone(), to: to + begins(*to) }],
@@ -100,7 +101,7 @@ fn acquire(lock: Cell, wrote: usize, number: usize) -> Vec<Step> {
         address: Expression::Constant(lock.address),
         update: Update::CompareExchange { expected: Expression::Constant(0), failure: SeqCst },
         value: Expression::Constant(1),
-        width: lock.width,
+        width: lock.holds.width(),
         ordering: SeqCst,
     };
     let failed = Expression::binary(Operator::Equal, Expression::Register(wrote), Expression::Constant(0));

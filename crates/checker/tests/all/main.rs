@@ -16,6 +16,7 @@ mod litmus_exchanges;
 mod litmus_names;
 mod litmus_races;
 mod litmus_transactions;
+mod litmus_types;
 mod litmus_variants;
 mod livelocks;
 mod locks_by_states;

@@ -6,13 +6,11 @@
 use machine::Ordering;
 
 use super::Thread;
-use super::expression::{Operand, Typed};
-use crate::litmus::initial::Levels;
-use crate::litmus::program::{Expression, Operator, Step, Update, Width};
+use super::arithmetic::Typed;
+use super::expression::{Operand, found, stored};
+use super::kernel::{self, Order};
+use crate::litmus::program::{Expression, Number, Operator, Step, Update};
 use crate::litmus::token::{At, ParseError, Token, Tokens};
-
-/// The order of an access, and whether a full fence stands on both sides of it.
-type Order = (Ordering, bool);
 
 impl<'t> Thread<'_, 't> {
     pub(super) fn call(&mut self, tokens: &mut Tokens<'t>) -> Result<Typed, ParseError> {
@@ -20,19 +18,18 @@ impl<'t> Thread<'_, 't> {
         tokens.expect("(")?;
         let result = self.body(function, tokens)?;
         tokens.expect(")")?;
-        Ok(Typed::plain(result.unwrap_or(Expression::Constant(0))))
+        Ok(result.unwrap_or(Typed::int(Expression::Constant(0))))
     }
 
-    fn body(
-        &mut self,
-        function: &'t Token,
-        tokens: &mut Tokens<'t>,
-    ) -> Result<Option<Expression>, ParseError> {
+    fn body(&mut self, function: &'t Token, tokens: &mut Tokens<'t>) -> Result<Option<Typed>, ParseError> {
         let name = function.text.as_str();
         let explicit = name.ends_with("_explicit");
         let stem = name.strip_suffix("_explicit").unwrap_or(name);
-        if let Some(ordering) = fence_of(stem) {
+        if let Some(ordering) = kernel::fence_of(stem) {
             return self.push(Step::Fence(ordering), function.at).map(|()| None);
+        }
+        if let Some(operation) = kernel::Operation::named(name) {
+            return self.kernel_operation(function, operation, tokens);
         }
         match stem {
             "atomic_thread_fence" => {
@@ -51,22 +48,29 @@ impl<'t> Thread<'_, 't> {
             "smp_load_acquire" | "atomic_read_acquire" => {
                 self.read_call(tokens, function, |_| Ok(Ordering::Acquire))
             }
-            "atomic_store" => self.write_call(tokens, function, |tokens| argument(tokens, explicit)),
-            "WRITE_ONCE" | "atomic_init" | "atomic_set" => {
-                self.write_call(tokens, function, |_| Ok(Ordering::Relaxed))
+            "atomic_store" => {
+                self.write_call(tokens, function, |tokens| argument(tokens, explicit).map(Some))
             }
+            // It initialises, and is no atomic access (C11 7.17.2.2).
+            "atomic_init" => self.write_call(tokens, function, |_| Ok(None)),
+            "WRITE_ONCE" | "atomic_set" => self.write_call(tokens, function, |_| Ok(Some(Ordering::Relaxed))),
             "smp_store_release" | "rcu_assign_pointer" | "atomic_set_release" => {
-                self.write_call(tokens, function, |_| Ok(Ordering::Release))
+                self.write_call(tokens, function, |_| Ok(Some(Ordering::Release)))
             }
             "smp_store_mb" => {
-                self.write_call(tokens, function, |_| Ok(Ordering::Relaxed))?;
+                self.write_call(tokens, function, |_| Ok(Some(Ordering::Relaxed)))?;
                 self.push(Step::Fence(Ordering::SeqCst), function.at).map(|()| None)
             }
-            "atomic_inc" | "atomic_dec" => {
+            "atomic_flag_test_and_set" => {
                 let address = self.address(function, tokens)?;
-                let by = Expression::Constant(if stem == "atomic_inc" { 1 } else { -1 });
-                let order = (Ordering::Relaxed, false);
-                self.modify(address, Update::With(Operator::Add), by, order, function.at).map(|_| None)
+                let order = (argument(tokens, explicit)?, false);
+                let set = Typed::int(Expression::Constant(1));
+                self.modify(&address, Update::Exchange, set, order, function.at).map(Some)
+            }
+            "atomic_flag_clear" => {
+                let address = self.address(function, tokens)?;
+                let ordering = argument(tokens, explicit)?;
+                self.write_at(&address, Typed::int(Expression::Constant(0)), Some(ordering), function.at)
             }
             "atomic_compare_exchange_strong" => {
                 self.compare_exchange(function, tokens, explicit, false).map(Some)
@@ -83,31 +87,40 @@ impl<'t> Thread<'_, 't> {
         tokens: &mut Tokens<'t>,
         function: &Token,
         ordering: impl FnOnce(&mut Tokens<'t>) -> Result<Ordering, ParseError>,
-    ) -> Result<Option<Expression>, ParseError> {
+    ) -> Result<Option<Typed>, ParseError> {
         let at = function.at;
         let address = self.address(function, tokens)?;
         let ordering = ordering(tokens)?;
         if matches!(ordering, Ordering::Release | Ordering::AcqRel) {
             return Err(ParseError::unsupported(at, "a load does not release"));
         }
-        self.load(address, Some(ordering), at).map(Some)
+        self.load(&address, Some(ordering), at).map(Some)
     }
 
     fn write_call(
         &mut self,
         tokens: &mut Tokens<'t>,
         function: &Token,
-        ordering: impl FnOnce(&mut Tokens<'t>) -> Result<Ordering, ParseError>,
-    ) -> Result<Option<Expression>, ParseError> {
-        let at = function.at;
+        ordering: impl FnOnce(&mut Tokens<'t>) -> Result<Option<Ordering>, ParseError>,
+    ) -> Result<Option<Typed>, ParseError> {
         let address = self.address(function, tokens)?;
         tokens.expect(",")?;
-        let value = self.expression(tokens)?.value;
+        let value = self.expression(tokens)?;
         let ordering = ordering(tokens)?;
-        if matches!(ordering, Ordering::Acquire | Ordering::AcqRel) {
+        self.write_at(&address, value, ordering, function.at)
+    }
+
+    fn write_at(
+        &mut self,
+        address: &Typed,
+        value: Typed,
+        ordering: Option<Ordering>,
+        at: At,
+    ) -> Result<Option<Typed>, ParseError> {
+        if matches!(ordering, Some(Ordering::Acquire | Ordering::AcqRel)) {
             return Err(ParseError::unsupported(at, "a store does not acquire"));
         }
-        self.store(address, value, Some(ordering), at).map(|()| None)
+        self.store(address, value, ordering, at).map(|()| None)
     }
 
     /// `atomic_exchange`, `atomic_fetch_…`, and the kernel's `xchg` and `cmpxchg`.
@@ -117,60 +130,86 @@ impl<'t> Thread<'_, 't> {
         stem: &str,
         explicit: bool,
         tokens: &mut Tokens<'t>,
-    ) -> Result<Expression, ParseError> {
-        let kernel = ["xchg", "cmpxchg", "atomic_xchg", "atomic_cmpxchg"].into_iter().find_map(|name| {
-            let order = kernel_order(stem.strip_prefix(name)?)?;
-            Some((name.contains("cmpxchg"), order))
-        });
-        // None for a compare-and-exchange, which has another value still to be read.
-        let update = match (kernel, stem) {
-            (Some((true, _)), _) => None,
-            (Some((false, _)), _) | (None, "atomic_exchange") => Some(Update::Exchange),
-            (None, "atomic_fetch_add") => Some(Update::With(Operator::Add)),
-            (None, "atomic_fetch_sub") => Some(Update::With(Operator::Subtract)),
-            (None, "atomic_fetch_and") => Some(Update::With(Operator::And)),
-            (None, "atomic_fetch_or") => Some(Update::With(Operator::Or)),
-            (None, "atomic_fetch_xor") => Some(Update::With(Operator::Xor)),
-            (None, _) => {
+    ) -> Result<Typed, ParseError> {
+        let at = function.at;
+        if let Some(order) = kernel::exchange_of(&function.text) {
+            let address = self.address(function, tokens)?;
+            tokens.expect(",")?;
+            let value = self.expression(tokens)?;
+            let (update, value) = if stem.contains("cmpxchg") {
+                tokens.expect(",")?;
+                let expected = value.convert(address.kind.pointed_to()).value;
+                let update = Update::CompareExchange { expected, failure: Ordering::Relaxed };
+                (update, self.expression(tokens)?)
+            } else {
+                (Update::Exchange, value)
+            };
+            return self.modify(&address, update, value, order, at);
+        }
+        let update = match stem {
+            "atomic_exchange" => Update::Exchange,
+            "atomic_fetch_add" => Update::With(Operator::Add),
+            "atomic_fetch_sub" => Update::With(Operator::Subtract),
+            "atomic_fetch_and" => Update::With(Operator::And),
+            "atomic_fetch_or" => Update::With(Operator::Or),
+            "atomic_fetch_xor" => Update::With(Operator::Xor),
+            _ => {
                 let message = format!("the function `{}` is not supported", function.text);
-                return Err(ParseError::unsupported(function.at, message));
+                return Err(ParseError::unsupported(at, message));
             }
         };
-        let address = self.address(function, tokens)?;
+        let first = self.expression(tokens)?;
         tokens.expect(",")?;
-        let value = self.expression(tokens)?.value;
-        let order = match kernel {
-            Some((_, order)) => order,
-            None => (argument(tokens, explicit)?, false),
-        };
-        let Some(update) = update else {
-            tokens.expect(",")?;
-            let new = self.expression(tokens)?.value;
-            let update = Update::CompareExchange { expected: value, failure: Ordering::Relaxed };
-            return self.modify(address, update, new, order, function.at);
-        };
-        self.modify(address, update, value, order, function.at)
+        let second = self.expression(tokens)?;
+        let is_fetch = matches!(update, Update::With(_));
+        // The kernel has what is added before the location.
+        let is_kernel = is_fetch && !explicit && !first.kind.is_pointer() && second.kind.is_pointer();
+        let (address, value) = if is_kernel { (second, first) } else { (first, second) };
+        let address = self.pointer(address, at)?;
+        if is_fetch && address.kind.pointed_to().is_pointer() {
+            let message = format!(
+                "`{}` of a pointer is not supported: some compilers count in bytes and others in elements",
+                function.text
+            );
+            return Err(ParseError::unsupported(at, message));
+        }
+        let order = if is_kernel { kernel::FULL } else { (argument(tokens, explicit)?, false) };
+        self.modify(&address, update, value, order, at)
     }
 
     /// A read-modify-write; gives what it found.
     pub(super) fn modify(
         &mut self,
-        address: Expression,
+        address: &Typed,
         update: Update,
-        value: Expression,
+        value: Typed,
         (ordering, between_fences): Order,
         at: At,
-    ) -> Result<Expression, ParseError> {
-        let found = self.builder.fresh_register(self.thread);
-        let (wrote, width) = (None, Width::Long);
+    ) -> Result<Typed, ParseError> {
+        let kind = address.kind.pointed_to();
+        if kind.number() == Number::Bool && matches!(update, Update::With(_)) {
+            let message = "C has no arithmetic of an atomic `bool` in one step: exchange its value, or compare and \
+                           exchange it";
+            return Err(ParseError::unsupported(at, message));
+        }
+        let register = self.builder.fresh_register(self.thread);
         if between_fences {
             self.push(Step::Fence(Ordering::SeqCst), at)?;
         }
-        self.push(Step::ReadModifyWrite { found, wrote, address, update, value, width, ordering }, at)?;
+        let step = Step::ReadModifyWrite {
+            found: register,
+            wrote: None,
+            address: address.value.clone(),
+            update,
+            value: stored(value, kind),
+            width: kind.number().width(),
+            ordering,
+        };
+        self.push(step, at)?;
         if between_fences {
             self.push(Step::Fence(Ordering::SeqCst), at)?;
         }
-        Ok(Expression::Register(found))
+        Ok(found(register, kind))
     }
 
     /// The expected value lies in a local or where a pointer points to, which gets what was found when the exchange fails. A weak
@@ -181,56 +220,71 @@ impl<'t> Thread<'_, 't> {
         tokens: &mut Tokens<'t>,
         explicit: bool,
         is_weak: bool,
-    ) -> Result<Expression, ParseError> {
+    ) -> Result<Typed, ParseError> {
         let at = function.at;
         let address = self.address(function, tokens)?;
+        let kind = address.kind.pointed_to();
         tokens.expect(",")?;
         let takes_address = tokens.take("&");
-        // What is expected is read and written as any other variable.
-        let plain = |pointer: Typed| Operand::Memory(Typed { atomic: Levels::NONE, ..pointer });
         let holder = match self.operand(tokens)? {
-            Operand::Value(pointer) => plain(pointer),
-            Operand::Local(_, pointer) if pointer.is_pointer && !takes_address => plain(pointer),
-            place @ Operand::Memory(_) if !takes_address => plain(self.read(place, at)?),
-            holder => holder,
+            Operand::Value(pointer) => self.plain(pointer, at)?,
+            Operand::Local(_, pointer) if pointer.kind.is_pointer() && !takes_address => {
+                self.plain(pointer, at)?
+            }
+            place @ Operand::Memory(_) if !takes_address => {
+                let pointer = self.read(place, at)?;
+                self.plain(pointer, at)?
+            }
+            Operand::Memory(pointer) => self.plain(pointer, at)?,
+            local @ Operand::Local(..) => local,
         };
-        let expected = self.read(holder.clone(), at)?.value;
+        let expected = self.read(holder.clone(), at)?.convert(kind).value;
         tokens.expect(",")?;
-        let value = self.expression(tokens)?.value;
+        let value = self.expression(tokens)?;
         let ordering = argument(tokens, explicit)?;
         let failure = argument(tokens, explicit)?;
         if matches!(failure, Ordering::Release | Ordering::AcqRel) {
             return Err(ParseError::unsupported(at, "an exchange that fails does not release"));
         }
-        let found = self.builder.fresh_register(self.thread);
+        let register = self.builder.fresh_register(self.thread);
         let wrote = self.builder.fresh_register(self.thread);
-        let update = Update::CompareExchange { expected, failure };
-        let width = Width::Long;
-        let failed =
-            if is_weak { Some(self.fail((found, wrote), address.clone(), failure, at)?) } else { None };
-        let step =
-            Step::ReadModifyWrite { found, wrote: Some(wrote), address, update, value, width, ordering };
+        let failed = if is_weak { Some(self.fail((register, wrote), &address, failure, at)?) } else { None };
+        let step = Step::ReadModifyWrite {
+            found: register,
+            wrote: Some(wrote),
+            address: address.value,
+            update: Update::CompareExchange { expected, failure },
+            value: stored(value, kind),
+            width: kind.number().width(),
+            ordering,
+        };
         self.push(step, at)?;
         let done = self.jump(Expression::Register(wrote), at)?;
         self.land(failed.as_slice());
-        self.write(holder, Expression::Register(found), at)?;
+        self.write(holder, found(register, kind), at)?;
         self.land(&[done]);
-        Ok(Expression::Register(wrote))
+        Ok(Typed::int(Expression::Register(wrote)))
+    }
+
+    /// What a pointer points to, read and written as any other variable.
+    fn plain(&self, pointer: Typed, at: At) -> Result<Operand, ParseError> {
+        let Typed { value, kind } = self.pointer(pointer, at)?;
+        Ok(Operand::Memory(Typed { value, kind: kind.plain() }))
     }
 
     /// Lets a weak compare-and-exchange fail, or goes on to the exchange; gives the jump to where it has failed.
     fn fail(
         &mut self,
         (found, wrote): (usize, usize),
-        address: Expression,
+        address: &Typed,
         failure: Ordering,
         at: At,
     ) -> Result<usize, ParseError> {
         let choice = self.builder.fresh_register(self.thread);
         self.push(Step::Choose { register: choice }, at)?;
         let goes_on = self.jump_unless(Expression::Register(choice), at)?;
-        let load = Step::Load { register: found, address, width: Width::Long, ordering: Some(failure) };
-        self.push(load, at)?;
+        let (width, address) = (address.kind.pointed_to().number().width(), address.value.clone());
+        self.push(Step::Load { register: found, address, width, ordering: Some(failure) }, at)?;
         self.push(Step::Set { register: wrote, value: Expression::Constant(0) }, at)?;
         let failed = self.jump(Expression::Constant(1), at)?;
         self.land(&[goes_on]);
@@ -239,49 +293,26 @@ impl<'t> Thread<'_, 't> {
 
     /// The address that the first argument gives: as a value, `x`, `&x`, `x + 1` or, where a pointer lies, `*p` and `p[1]`; or that
     /// of what some of the kernel's macros are given itself, `*x` and `x[1]`.
-    fn address(&mut self, function: &Token, tokens: &mut Tokens<'t>) -> Result<Expression, ParseError> {
-        if !takes_what_lies_there(&function.text) {
-            return Ok(self.expression(tokens)?.value);
-        }
+    pub(super) fn address(&mut self, function: &Token, tokens: &mut Tokens<'t>) -> Result<Typed, ParseError> {
         let at = tokens.at();
-        if tokens.take("*") {
-            return Ok(self.unary(tokens)?.value);
-        }
-        let is_element = tokens.peek_at(1).is_some_and(|next| next.is("["));
-        if is_element {
-            return match self.operand(tokens)? {
-                Operand::Memory(address) => Ok(address.value),
-                _ => Err(ParseError::new(at, "an address is wanted")),
-            };
-        }
-        Ok(self.expression(tokens)?.value)
+        let lies_there = takes_what_lies_there(&function.text);
+        let pointer = if lies_there && tokens.take("*") {
+            self.unary(tokens)?
+        } else if lies_there && tokens.peek_at(1).is_some_and(|next| next.is("[")) {
+            match self.operand(tokens)? {
+                Operand::Memory(address) => address,
+                _ => return Err(ParseError::new(at, "an address is wanted")),
+            }
+        } else {
+            self.expression(tokens)?
+        };
+        self.pointer(pointer, at)
     }
 }
 
 /// Whether a function is given what it accesses, and not its address: `READ_ONCE(*x)`, but `smp_load_acquire(x)`.
 fn takes_what_lies_there(name: &str) -> bool {
     matches!(name, "READ_ONCE" | "WRITE_ONCE" | "rcu_dereference" | "rcu_assign_pointer" | "smp_store_mb")
-}
-
-/// The kernel's fences.
-fn fence_of(name: &str) -> Option<Ordering> {
-    match name {
-        "smp_mb" | "smp_mb__before_atomic" | "smp_mb__after_atomic" | "mb" => Some(Ordering::SeqCst),
-        "smp_wmb" => Some(Ordering::Release),
-        "smp_rmb" => Some(Ordering::Acquire),
-        _ => None,
-    }
-}
-
-/// What the end of a kernel function's name says of its order.
-fn kernel_order(suffix: &str) -> Option<Order> {
-    match suffix {
-        "" => Some((Ordering::SeqCst, true)),
-        "_relaxed" => Some((Ordering::Relaxed, false)),
-        "_acquire" => Some((Ordering::Acquire, false)),
-        "_release" => Some((Ordering::Release, false)),
-        _ => None,
-    }
 }
 
 fn argument(tokens: &mut Tokens<'_>, explicit: bool) -> Result<Ordering, ParseError> {

@@ -2,34 +2,12 @@
 
 use machine::Ordering;
 
-use super::{Local, MOST_OPERATORS, Thread};
-use crate::litmus::initial::{Levels, constant, is_type, take_type};
-use crate::litmus::program::{Expression, Operator, Step, Value, Width};
+use super::arithmetic::{Typed, common};
+use super::{MOST_OPERATORS, Thread};
+use crate::litmus::initial::constant;
+use crate::litmus::program::{Expression, Number, Step};
 use crate::litmus::token::{At, ParseError, Token, Tokens};
-
-/// The bytes of every location of C.
-const ELEMENT: Value = Width::Long.bytes();
-
-/// A value with what matters of its type.
-#[derive(Clone, Debug)]
-pub(super) struct Typed {
-    pub(super) value: Expression,
-    /// It points to something: sums count in elements.
-    pub(super) is_pointer: bool,
-    /// What of that is atomic.
-    pub(super) atomic: Levels,
-}
-
-impl Typed {
-    pub(super) const fn plain(value: Expression) -> Self {
-        Self { value, is_pointer: false, atomic: Levels::NONE }
-    }
-
-    /// How what it points to is accessed that says no order: atomically and seq_cst, or plainly.
-    fn ordering(&self) -> Option<Ordering> {
-        self.atomic.points_to_atomic().then_some(Ordering::SeqCst)
-    }
-}
+use crate::litmus::types::{Type, is_type, take_type};
 
 /// A part of an expression, before it is known whether its value is wanted or it is assigned to.
 #[derive(Clone, Debug)]
@@ -42,7 +20,7 @@ pub(super) enum Operand {
 }
 
 /// Binary operators with how tightly they bind.
-const OPERATORS: [(&str, usize); 16] = [
+const OPERATORS: [(&str, usize); 18] = [
     ("||", 1),
     ("&&", 2),
     ("|", 3),
@@ -55,9 +33,11 @@ const OPERATORS: [(&str, usize); 16] = [
     (">", 7),
     (">=", 7),
     ("<<", 8),
+    (">>", 8),
     ("+", 9),
     ("-", 9),
     ("*", 10),
+    ("/", 10),
     ("%", 10),
 ];
 
@@ -69,21 +49,16 @@ impl<'t> Thread<'_, 't> {
             self.assigned(tokens)?
         } else {
             let condition = self.binary(tokens, 1)?;
-            if tokens.take("?") { self.choice(tokens, condition.value, at)? } else { condition }
+            if tokens.take("?") { self.choice(tokens, condition, at)? } else { condition }
         };
         self.depth -= 1;
         Ok(result)
     }
 
     /// `condition ? a : b`
-    fn choice(
-        &mut self,
-        tokens: &mut Tokens<'t>,
-        condition: Expression,
-        at: At,
-    ) -> Result<Typed, ParseError> {
+    fn choice(&mut self, tokens: &mut Tokens<'t>, condition: Typed, at: At) -> Result<Typed, ParseError> {
         let register = self.builder.fresh_register(self.thread);
-        let otherwise = self.jump_unless(condition, at)?;
+        let otherwise = self.jump_unless(condition.value, at)?;
         let first = self.expression(tokens)?;
         self.push(Step::Set { register, value: first.value }, at)?;
         let end = self.jump(Expression::Constant(1), at)?;
@@ -92,26 +67,25 @@ impl<'t> Thread<'_, 't> {
         let second = self.expression(tokens)?;
         self.push(Step::Set { register, value: second.value }, at)?;
         self.land(&[end]);
-        Ok(Typed { value: Expression::Register(register), ..first })
+        // A conversion to the type of both changes neither, so that it may wait until they meet.
+        let pointer = [first.kind, second.kind].into_iter().find(|kind| kind.is_pointer());
+        let kind = pointer.unwrap_or_else(|| Type::of(common(first.kind.number(), second.kind.number())));
+        Ok(Typed { value: Expression::Register(register).convert(kind.number()), kind })
     }
 
     fn binary(&mut self, tokens: &mut Tokens<'t>, least: usize) -> Result<Typed, ParseError> {
         let mut left = self.unary(tokens)?;
         loop {
             let Some(token) = tokens.peek() else { return Ok(left) };
-            if token.is("/") || token.is(">>") {
-                let message = format!("the operator `{}` is not supported", token.text);
-                return Err(ParseError::unsupported(token.at, message));
-            }
             let operator = OPERATORS.iter().find(|(text, binds)| token.is(text) && *binds >= least);
             let Some(&(operator, binds)) = operator else { return Ok(left) };
             tokens.next();
             self.count_operator(token.at)?;
             left = match operator {
-                "&&" | "||" => self.short_circuit(tokens, left.value, operator == "&&", token.at)?,
+                "&&" | "||" => self.short_circuit(tokens, left, operator == "&&", token.at)?,
                 _ => {
                     let right = self.binary(tokens, binds + 1)?;
-                    join(operator, left, right, token.at)?
+                    self.join(operator, left, right, token.at)?
                 }
             };
         }
@@ -132,35 +106,34 @@ impl<'t> Thread<'_, 't> {
     fn short_circuit(
         &mut self,
         tokens: &mut Tokens<'t>,
-        left: Expression,
+        left: Typed,
         is_and: bool,
         at: At,
     ) -> Result<Typed, ParseError> {
         let register = self.builder.fresh_register(self.thread);
-        self.push(Step::Set { register, value: truth(left) }, at)?;
+        self.push(Step::Set { register, value: left.truth() }, at)?;
         let decided = if is_and {
             self.jump_unless(Expression::Register(register), at)?
         } else {
             self.jump(Expression::Register(register), at)?
         };
         let right = self.binary(tokens, if is_and { 3 } else { 2 })?;
-        self.push(Step::Set { register, value: truth(right.value) }, at)?;
+        self.push(Step::Set { register, value: right.truth() }, at)?;
         self.land(&[decided]);
-        Ok(Typed::plain(Expression::Register(register)))
+        Ok(Typed::int(Expression::Register(register)))
     }
 
     pub(super) fn unary(&mut self, tokens: &mut Tokens<'t>) -> Result<Typed, ParseError> {
         let at = tokens.at();
         self.deeper(at)?;
         let result = if tokens.take("!") {
-            let inner = self.unary(tokens)?.value;
-            Typed::plain(Expression::binary(Operator::Equal, inner, Expression::Constant(0)))
+            self.unary(tokens)?.logical_not()
         } else if tokens.take("~") {
-            let inner = self.unary(tokens)?.value;
-            Typed::plain(Expression::binary(Operator::Xor, inner, Expression::Constant(-1)))
+            self.unary(tokens)?.complement()
         } else if tokens.take("-") {
-            let inner = self.unary(tokens)?.value;
-            Typed::plain(Expression::binary(Operator::Subtract, Expression::Constant(0), inner))
+            self.unary(tokens)?.minus()
+        } else if tokens.take("+") {
+            self.unary(tokens)?.plus()
         } else if tokens.take("&") {
             match self.operand(tokens)? {
                 Operand::Memory(address) | Operand::Value(address) => address,
@@ -198,6 +171,7 @@ impl<'t> Thread<'_, 't> {
 
     /// A number, a call, a name, an element, what a pointer points to, or an expression in parentheses.
     pub(super) fn operand(&mut self, tokens: &mut Tokens<'t>) -> Result<Operand, ParseError> {
+        let at = tokens.at();
         if tokens.take("*") {
             let pointer = self.unary(tokens)?;
             if tokens.peek().is_some_and(|next| next.is("++") || next.is("--")) {
@@ -205,7 +179,7 @@ impl<'t> Thread<'_, 't> {
                     "a pointer that is moved is not supported: for what it points to, write `(*x)++`";
                 return Err(ParseError::unsupported(tokens.at(), message));
             }
-            return Ok(Operand::Memory(pointer));
+            return self.memory(pointer, at);
         }
         let of = |at: usize, is: fn(&Token) -> bool| tokens.peek_at(at).is_some_and(is);
         if of(0, |one| one.is("("))
@@ -217,14 +191,15 @@ impl<'t> Thread<'_, 't> {
             tokens.take("*");
             let pointer = self.unary(tokens)?;
             tokens.expect(")")?;
-            return Ok(Operand::Memory(pointer));
+            return self.memory(pointer, at);
         }
         if tokens.take("(") {
-            if tokens.peek().is_some_and(|token| is_type(&token.text) || token.is("void")) {
-                tokens.take("void");
-                take_type(tokens)?;
+            if tokens.peek().is_some_and(|token| is_type(&token.text)) {
+                let kind = take_type(tokens)?;
                 tokens.expect(")")?;
-                return Ok(Operand::Value(self.unary(tokens)?));
+                let value = self.unary(tokens)?;
+                // `(void)` says that the value is not used.
+                return Ok(Operand::Value(if kind.is_said() { value.convert(kind) } else { value }));
             }
             self.refuse_unknown_cast(tokens)?;
             let inner = self.expression(tokens)?;
@@ -233,10 +208,17 @@ impl<'t> Thread<'_, 't> {
         }
         let Some(token) = tokens.peek() else { return Err(tokens.unexpected("an expression")) };
         if !token.is_name() {
-            return Ok(Operand::Value(Typed::plain(Expression::Constant(tokens.c_number()?))));
+            return Ok(Operand::Value(Typed::constant(&token.text, tokens.c_number()?)));
         }
         if tokens.peek_at(1).is_some_and(|next| next.is("(")) {
             return Ok(Operand::Value(self.call(tokens)?));
+        }
+        if token.text.starts_with("__") && tokens.peek_at(1).is_some_and(|next| next.is("{")) {
+            let message = format!(
+                "`{}{{…}}` is what herd makes of a function of the kernel: write that function, such as `READ_ONCE`",
+                token.text
+            );
+            return Err(ParseError::unsupported(token.at, message));
         }
         tokens.next();
         let operand = self.name(token)?;
@@ -246,8 +228,8 @@ impl<'t> Thread<'_, 't> {
         let base = self.read(operand, token.at)?;
         let index = self.expression(tokens)?;
         tokens.expect("]")?;
-        let base = Typed { is_pointer: true, ..base };
-        Ok(Operand::Memory(join("+", base, index, token.at)?))
+        let base = self.pointer(base, token.at)?;
+        self.join("+", base, index, token.at).map(Operand::Memory)
     }
 
     /// Whether an assignment to a local comes next.
@@ -261,7 +243,7 @@ impl<'t> Thread<'_, 't> {
         let name = tokens.name("a local")?;
         let local = self.name(name)?;
         tokens.expect("=")?;
-        let value = self.expression(tokens)?.value;
+        let value = self.expression(tokens)?;
         self.write(local.clone(), value, name.at)?;
         self.read(local, name.at)
     }
@@ -270,114 +252,99 @@ impl<'t> Thread<'_, 't> {
     fn name(&mut self, name: &Token) -> Result<Operand, ParseError> {
         if self.local(&name.text).is_none() && self.builder.memory.knows(&name.text) {
             let value = Expression::Constant(self.builder.memory.address(&name.text, name.at)?);
-            let atomic = self.atomics.get(name.text.as_str()).copied().unwrap_or(Levels::NONE);
-            return Ok(Operand::Value(Typed { value, is_pointer: true, atomic }));
+            let parameter =
+                self.parameters.get(name.text.as_str()).filter(|kind| kind.pointed_to().is_said());
+            let kind = parameter.copied();
+            let kind = kind.unwrap_or_else(|| self.builder.memory.kind(&name.text).behind_star());
+            return Ok(Operand::Value(Typed { value, kind }));
         }
         if let Some(value) = constant(&name.text) {
-            return Ok(Operand::Value(Typed::plain(Expression::Constant(value))));
+            return Ok(Operand::Value(Typed::int(Expression::Constant(value))));
         }
-        let of = |local: &Local| (local.is_pointer, local.atomic);
-        let (is_pointer, atomic) = match self.local(&name.text).map(of) {
-            Some(local) => local,
-            None if self.builder.knows_register(self.thread, &name.text) => (false, Levels::NONE),
-            None => return Err(ParseError::new(name.at, format!("`{}` is not declared", name.text))),
-        };
-        let register = self.declare(name, is_pointer, atomic)?;
-        let value = Expression::Register(register);
-        Ok(Operand::Local(register, Typed { value, is_pointer, atomic }))
+        if self.local(&name.text).is_none() && !self.builder.knows_register(self.thread, &name.text) {
+            return Err(ParseError::new(name.at, format!("`{}` is not declared", name.text)));
+        }
+        self.declare(name, Type::LONG)
     }
 
     /// The value of an operand, loaded if it lies in memory.
     pub(super) fn read(&mut self, operand: Operand, at: At) -> Result<Typed, ParseError> {
         match operand {
             Operand::Value(value) | Operand::Local(_, value) => Ok(value),
-            Operand::Memory(address) => {
-                let (ordering, atomic) = (address.ordering(), address.atomic.pointed_to());
-                let value = self.load(address.value, ordering, at)?;
-                // What is loaded through a pointer may be one too; only sums of two would show the difference.
-                Ok(Typed { atomic, ..Typed::plain(value) })
-            }
+            Operand::Memory(address) => self.load(&address, address.ordering(), at),
         }
     }
 
     /// Assigns to an operand.
-    pub(super) fn write(&mut self, operand: Operand, value: Expression, at: At) -> Result<(), ParseError> {
+    pub(super) fn write(&mut self, operand: Operand, value: Typed, at: At) -> Result<(), ParseError> {
         match operand {
             Operand::Value(_) => Err(ParseError::new(at, "this cannot be assigned to")),
-            Operand::Local(register, _) => self.push(Step::Set { register, value }, at),
+            Operand::Local(register, local) => {
+                let value = value.convert(local.kind).value;
+                self.push(Step::Set { register, value }, at)
+            }
             Operand::Memory(address) => {
                 let ordering = address.ordering();
-                self.store(address.value, value, ordering, at)
+                self.store(&address, value, ordering, at)
             }
         }
     }
 
+    /// The value as an address of something with a type. What is no pointer to such a thing is the address of a number, if only one
+    /// type of numbers is in memory.
+    pub(super) fn pointer(&self, value: Typed, at: At) -> Result<Typed, ParseError> {
+        if value.kind.is_pointer() && value.kind.pointed_to().is_said() {
+            return Ok(value);
+        }
+        let Some(number) = self.builder.memory.only_number() else {
+            let message = "it is not known what lies at this address, as locations are of several types: declare a \
+                           pointer to what lies there, such as `int *r0`";
+            return Err(ParseError::unsupported(at, message));
+        };
+        Ok(Typed { kind: Type::of(number).behind_star(), ..value })
+    }
+
+    /// What lies at an address.
+    fn memory(&self, address: Typed, at: At) -> Result<Operand, ParseError> {
+        self.pointer(address, at).map(Operand::Memory)
+    }
+
     pub(super) fn load(
         &mut self,
-        address: Expression,
+        address: &Typed,
         ordering: Option<Ordering>,
         at: At,
-    ) -> Result<Expression, ParseError> {
+    ) -> Result<Typed, ParseError> {
+        let (kind, address) = (address.kind.pointed_to(), address.value.clone());
         let register = self.builder.fresh_register(self.thread);
-        self.push(Step::Load { register, address, width: Width::Long, ordering }, at)?;
-        Ok(Expression::Register(register))
+        self.push(Step::Load { register, address, width: kind.number().width(), ordering }, at)?;
+        Ok(found(register, kind))
     }
 
     pub(super) fn store(
         &mut self,
-        address: Expression,
-        value: Expression,
+        address: &Typed,
+        value: Typed,
         ordering: Option<Ordering>,
         at: At,
     ) -> Result<(), ParseError> {
-        self.push(Step::Store { address, value, width: Width::Long, ordering }, at)
+        let kind = address.kind.pointed_to();
+        let (address, value) = (address.value.clone(), stored(value, kind));
+        self.push(Step::Store { address, value, width: kind.number().width(), ordering }, at)
     }
 }
 
-/// Two values joined by an operator that always looks at both.
-pub(super) fn join(operator: &str, left: Typed, right: Typed, at: At) -> Result<Typed, ParseError> {
-    let (mut a, mut b) = (left.value, right.value);
-    let scaled =
-        |count: Expression| Expression::binary(Operator::Multiply, count, Expression::Constant(ELEMENT));
-    let sum = matches!(operator, "+" | "-");
-    if sum && left.is_pointer && !right.is_pointer {
-        b = scaled(b);
-    } else if operator == "+" && right.is_pointer && !left.is_pointer {
-        a = scaled(a);
-    } else if sum && left.is_pointer && right.is_pointer {
-        return Err(ParseError::unsupported(at, "the difference of two pointers is not supported"));
-    }
-    let is_pointer = sum && (left.is_pointer || right.is_pointer);
-    if matches!(operator, ">" | ">=") {
-        std::mem::swap(&mut a, &mut b);
-    }
-    let operator = operator_of(operator, at)?;
-    let atomic = match (sum, left.is_pointer, right.is_pointer) {
-        (true, true, _) => left.atomic,
-        (true, false, true) => right.atomic,
-        _ => Levels::NONE,
+/// What a register holds into which a location of this type was read: memory keeps no sign but its highest bit.
+pub(super) fn found(register: usize, kind: Type) -> Typed {
+    let value = Expression::Register(register);
+    let value = match kind.number() {
+        Number::Signed(_) => value,
+        number => value.convert(number),
     };
-    Ok(Typed { value: Expression::binary(operator, a, b), is_pointer, atomic })
+    Typed { value, kind }
 }
 
-/// The operator of this sign; of `>` and `>=` the one for operands that change places.
-pub(super) fn operator_of(sign: &str, at: At) -> Result<Operator, ParseError> {
-    Ok(match sign {
-        "|" => Operator::Or,
-        "^" => Operator::Xor,
-        "&" => Operator::And,
-        "==" => Operator::Equal,
-        "!=" => Operator::Unequal,
-        "<" | ">" => Operator::Less,
-        "<=" | ">=" => Operator::AtMost,
-        "<<" => Operator::ShiftLeft,
-        "+" => Operator::Add,
-        "-" => Operator::Subtract,
-        "*" => Operator::Multiply,
-        _ => return Err(ParseError::unsupported(at, format!("the operator `{sign}` is not supported"))),
-    })
-}
-
-fn truth(value: Expression) -> Expression {
-    Expression::binary(Operator::Unequal, value, Expression::Constant(0))
+/// What a location of this type gets when the value is written to it, which leaves out what is too wide for it.
+pub(super) fn stored(value: Typed, kind: Type) -> Expression {
+    if kind.number() == Number::Bool { value.convert(kind).value } else { value.value }
 }

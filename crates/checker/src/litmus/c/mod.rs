@@ -1,18 +1,22 @@
 //! Threads in a subset of C: atomics, fences, plain accesses, locals, conditions, loops and transactions.
 
+mod arithmetic;
 mod atomic;
 mod call;
 mod expression;
+mod kernel;
 
 use std::collections::HashMap;
 
 use super::builder::{Builder, ends_threads, starts_condition};
-use super::initial::{Levels, Type, constant, is_type, refuse_unknown_type, take_more, take_type};
-use super::program::{Expression, Operator, Step, Update, Width};
+use super::initial::{constant, index};
+use super::program::{Expression, Operator, Step, Update};
 use super::token::{At, ParseError, Token, Tokens};
+use super::types::{Type, is_type, refuse_unknown_type, take_stars, take_type, take_words};
 use machine::Ordering;
 
-use expression::{Operand, Typed, join, operator_of};
+use arithmetic::{Typed, fetch_operator, scaled};
+use expression::Operand;
 
 /// Reads `P0 (atomic_int* x) { … }` and so on.
 pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<(), ParseError> {
@@ -39,7 +43,7 @@ pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<
             locals: Vec::new(),
             blocks: Vec::new(),
             blocks_begun: 0,
-            atomics: HashMap::new(),
+            parameters: HashMap::new(),
             depth: 0,
             operators: 0,
             loops: Vec::new(),
@@ -58,6 +62,49 @@ pub(super) fn threads(tokens: &mut Tokens<'_>, builder: &mut Builder) -> Result<
     Ok(())
 }
 
+/// Notes what the parameters of all threads say of the locations of their names, for the initial state, which need not say it. What is
+/// wrong with one is said where its thread is read.
+pub(super) fn note_parameters(mut tokens: Tokens<'_>, builder: &mut Builder) {
+    let is_thread = |name: &str| name.strip_prefix('P').is_some_and(|number| number.parse::<usize>().is_ok());
+    let mut open = 0_usize;
+    while let Some(token) = tokens.next() {
+        match token.text.as_str() {
+            "{" => open += 1,
+            "}" => open = open.saturating_sub(1),
+            name if open == 0 && is_thread(name) => {
+                let mut list = tokens.clone();
+                if !list.take("(") {
+                    continue;
+                }
+                while let Ok(Some((name, kind))) = parameter(&mut list) {
+                    if kind.pointed_to().is_said() {
+                        builder.memory.note_parameter(&name.text, kind.pointed_to());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The next parameter and its type, that of a pointer to the location of its name; none behind the last one.
+fn parameter<'t>(tokens: &mut Tokens<'t>) -> Result<Option<(&'t Token, Type)>, ParseError> {
+    let mut kind = take_type(tokens)?;
+    if tokens.take(")") {
+        return Ok(None);
+    }
+    refuse_unknown_type(tokens)?;
+    let name = tokens.name("a parameter")?;
+    // It points to the location of its name, though nothing may say so.
+    if index(tokens)?.is_some() || !kind.is_pointer() {
+        kind = kind.behind_star();
+    }
+    if !tokens.peek().is_some_and(|token| token.is(")")) {
+        tokens.expect(",")?;
+    }
+    Ok(Some((name, kind)))
+}
+
 /// Blocks and expressions in one another at most.
 const DEEPEST: usize = 100;
 /// Operators of one statement at most.
@@ -69,9 +116,8 @@ struct Local {
     name: String,
     /// The block that declares it; none if it is only assigned to, which makes it one of the whole thread.
     block: Option<usize>,
-    is_pointer: bool,
-    /// What it points to that is atomic.
-    atomic: Levels,
+    register: usize,
+    kind: Type,
 }
 
 /// The jumps out of a loop, set when its end is known.
@@ -91,8 +137,8 @@ struct Thread<'a, 't> {
     /// The blocks that are open, and `for` loops that declare.
     blocks: Vec<usize>,
     blocks_begun: usize,
-    /// Parameters, with what they point to that is atomic: an access of it that names no order is seq_cst.
-    atomics: HashMap<&'t str, Levels>,
+    /// Parameters with their types: an access of what is atomic that names no order is seq_cst.
+    parameters: HashMap<&'t str, Type>,
     depth: usize,
     operators: usize,
     loops: Vec<Loop>,
@@ -122,33 +168,10 @@ impl<'t> Thread<'_, 't> {
     /// Each parameter points to the location of its name.
     fn parameters(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
         tokens.expect("(")?;
-        while !tokens.take(")") {
-            let mut atomic = Levels::NONE;
-            loop {
-                let before = tokens.at();
-                atomic = take_more(tokens, atomic)?.atomic;
-                if before == tokens.at() && !tokens.take("void") {
-                    break;
-                }
-            }
-            if tokens.take(")") {
-                return Ok(());
-            }
-            refuse_unknown_type(tokens)?;
-            let name = tokens.name("a parameter")?;
-            self.builder.memory.declare(&name.text, Some(Width::Long), None, name.at)?;
-            let is_array = tokens.take("[");
-            if is_array {
-                tokens.until("]");
-            }
-            // It points to the location of its name, though nothing may say so.
-            if is_array || !atomic.has_stars() {
-                atomic = atomic.behind_star();
-            }
-            self.atomics.entry(name.text.as_str()).or_insert(atomic);
-            if !tokens.peek().is_some_and(|token| token.is(")")) {
-                tokens.expect(",")?;
-            }
+        while let Some((name, kind)) = parameter(tokens)? {
+            let location = Some(kind.pointed_to()).filter(|kind| kind.is_said());
+            self.builder.memory.declare_parameter(&name.text, location, name.at)?;
+            self.parameters.entry(name.text.as_str()).or_insert(kind);
         }
         Ok(())
     }
@@ -205,25 +228,25 @@ impl<'t> Thread<'_, 't> {
         self.locals.iter().find(|local| local.name == name)
     }
 
-    /// The register of a local, declared here if it was not.
-    fn declare(&mut self, name: &Token, is_pointer: bool, atomic: Levels) -> Result<usize, ParseError> {
-        if self.local(&name.text).is_none() {
-            if constant(&name.text).is_some() {
-                return Err(ParseError::new(name.at, format!("`{}` is a constant", name.text)));
-            }
-            self.locals.push(Local { name: name.text.clone(), block: None, is_pointer, atomic });
+    /// A local of the whole thread, made known if it was not. Without a declaration in the initial state it has the type that is said.
+    fn declare(&mut self, name: &Token, otherwise: Type) -> Result<Operand, ParseError> {
+        if let Some(local) = self.local(&name.text) {
+            return Ok(local.operand());
         }
-        self.builder.register_named(self.thread, &name.text, name.at)
+        if constant(&name.text).is_some() {
+            return Err(ParseError::new(name.at, format!("`{}` is a constant", name.text)));
+        }
+        let register = self.builder.register_named(self.thread, &name.text, name.at)?;
+        let kind = self.builder.type_of_register(self.thread, register).unwrap_or(otherwise);
+        let local = Local { name: name.text.clone(), block: None, register, kind };
+        let operand = local.operand();
+        self.locals.push(local);
+        Ok(operand)
     }
 
     /// Declares a local in the innermost block. One name is one register: a local of an enclosing block cannot be hidden.
-    fn declare_in_block(
-        &mut self,
-        name: &Token,
-        is_pointer: bool,
-        atomic: Levels,
-    ) -> Result<usize, ParseError> {
-        let register = self.declare(name, is_pointer, atomic)?;
+    fn declare_in_block(&mut self, name: &Token, kind: Type) -> Result<Operand, ParseError> {
+        self.declare(name, kind)?;
         let block = self.blocks.last().copied();
         let enclosing = self.blocks.split_last().map_or(&[][..], |(_, enclosing)| enclosing);
         let local = self.locals.iter_mut().find(|local| local.name == name.text);
@@ -235,8 +258,9 @@ impl<'t> Thread<'_, 't> {
             );
             return Err(ParseError::unsupported(name.at, message));
         }
-        (local.block, local.is_pointer, local.atomic) = (block, is_pointer, atomic);
-        Ok(register)
+        (local.block, local.kind) = (block, kind);
+        self.builder.declare_register(self.thread, local.register, kind, name.at)?;
+        Ok(local.operand())
     }
 
     fn begin_block(&mut self) {
@@ -467,12 +491,12 @@ impl<'t> Thread<'_, 't> {
             let name = tokens.name("a local")?;
             tokens.expect("=")?;
             let value = self.expression(tokens)?;
-            let register = self.declare(name, value.is_pointer, value.atomic)?;
-            return self.push(Step::Set { register, value: value.value }, at);
+            let local = self.declare(name, if value.kind.is_pointer() { value.kind } else { Type::LONG })?;
+            return self.write(local, value, at);
         }
         let before = [("++", "+"), ("--", "-")].into_iter().find(|(sign, _)| tokens.take(sign));
         let operand = self.operand(tokens)?;
-        let one = Typed::plain(Expression::Constant(1));
+        let one = Typed::int(Expression::Constant(1));
         if let Some((_, operator)) = before {
             return self.change(operand, operator, one, at);
         }
@@ -482,7 +506,7 @@ impl<'t> Thread<'_, 't> {
         };
         match operator {
             None => {
-                let value = self.expression(tokens)?.value;
+                let value = self.expression(tokens)?;
                 self.write(operand, value, at)
             }
             Some((operator, by_one)) => {
@@ -495,38 +519,51 @@ impl<'t> Thread<'_, 't> {
     /// Joins what is there with a value: of an atomic location in one step (C11 6.5.16.2).
     fn change(&mut self, operand: Operand, operator: &str, by: Typed, at: At) -> Result<(), ParseError> {
         if let Operand::Memory(address) = &operand
-            && address.atomic.points_to_atomic()
+            && address.kind.points_to_atomic()
         {
-            let update = Update::With(operator_of(operator, at)?);
-            return self
-                .modify(address.value.clone(), update, by.value, (Ordering::SeqCst, false), at)
-                .map(drop);
+            let location = address.kind.pointed_to();
+            let Some(update) = fetch_operator(operator).map(Update::With) else {
+                let message = format!(
+                    "`{operator}=` of an atomic location is not supported: write a loop around a \
+                     compare-and-exchange"
+                );
+                return Err(ParseError::unsupported(at, message));
+            };
+            let by = if location.is_pointer() { scaled(by, location.pointed_to(), at)? } else { by };
+            return self.modify(address, update, by, (Ordering::SeqCst, false), at).map(drop);
         }
         let old = self.read(operand.clone(), at)?;
-        self.write(operand, join(operator, old, by, at)?.value, at)
+        let new = self.join(operator, old, by, at)?;
+        self.write(operand, new, at)
     }
 
     fn declaration(&mut self, tokens: &mut Tokens<'t>) -> Result<(), ParseError> {
-        // The stars of the first local are taken with the type.
-        let Type { mut atomic, mut is_pointer, .. } = take_type(tokens)?;
+        let words = take_words(tokens)?;
         loop {
-            while tokens.take("*") {
-                is_pointer = true;
-                atomic = atomic.behind_star();
-            }
+            let kind = take_stars(tokens, words);
             let name = tokens.name("a local")?;
+            if tokens.peek().is_some_and(|next| next.is("[")) {
+                let message = format!(
+                    "the local array `{}` is not supported: declare it in the initial state",
+                    name.text
+                );
+                return Err(ParseError::unsupported(name.at, message));
+            }
             let value = if tokens.take("=") { Some(self.expression(tokens)?) } else { None };
-            let points = is_pointer || value.as_ref().is_some_and(|value| value.is_pointer);
-            let register = self.declare_in_block(name, points, atomic)?;
-            if let Some(Typed { value, .. }) = value {
-                self.push(Step::Set { register, value }, name.at)?;
+            let local = self.declare_in_block(name, if kind.is_said() { kind } else { Type::LONG })?;
+            if let Some(value) = value {
+                self.write(local, value, name.at)?;
             }
             if !tokens.take(",") {
                 return Ok(());
             }
-            is_pointer = false;
-            atomic = atomic.without_stars();
         }
+    }
+}
+
+impl Local {
+    fn operand(&self) -> Operand {
+        Operand::Local(self.register, Typed { value: Expression::Register(self.register), kind: self.kind })
     }
 }
 
@@ -556,6 +593,10 @@ fn assignment(tokens: &mut Tokens<'_>) -> Option<Option<(&'static str, bool)>> {
         ("*=", Some(("*", false))),
         ("+=", Some(("+", false))),
         ("-=", Some(("-", false))),
+        ("/=", Some(("/", false))),
+        ("%=", Some(("%", false))),
+        ("<<=", Some(("<<", false))),
+        (">>=", Some((">>", false))),
         ("++", Some(("+", true))),
         ("--", Some(("-", true))),
     ] {

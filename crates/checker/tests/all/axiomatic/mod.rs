@@ -126,7 +126,11 @@ fn events_of(program: &Program, guess: u32) -> Vec<Event> {
                     transactions += usize::from(*step != Step::Commit);
                     transaction = (*step != Step::Commit).then_some(transactions);
                 }
-                Step::Set { .. } | Step::Jump { .. } | Step::Choose { .. } | Step::Begin { .. } => {
+                Step::Set { .. }
+                | Step::Check { .. }
+                | Step::Jump { .. }
+                | Step::Choose { .. }
+                | Step::Begin { .. } => {
                     panic!("programs are straight here")
                 }
             }

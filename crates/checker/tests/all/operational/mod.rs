@@ -139,6 +139,7 @@ impl Machine<'_> {
                     return None;
                 }
             }
+            Step::Check { holds, .. } => assert!(holds.value(registers) != 0, "the program has no meaning"),
             Step::Fence(Ordering::SeqCst) if !buffer.is_empty() => return None,
             Step::Fence(_) => {}
             Step::ReadModifyWrite { .. } if !buffer.is_empty() => return None,

@@ -111,6 +111,12 @@ fn what_cannot_be_merged_is_named() {
         (&["merge", cut, "-o", all], 1, "damaged"),
         (&["report", cut], 1, "damaged"),
         (&["run", "--profile", all, "--only", "hot_lock=mcs", "--", "true"], 1, "were merged"),
+        (
+            &["profile", "-o", all, "--", "true"],
+            1,
+            "holds merged profiles, which would be written over: give another name",
+        ),
+        (&["profile", "--force", "-o", all, "--", "true"], 1, "holds merged profiles"),
     ] {
         let refused = run(contend(arguments), HANG);
         let told = refused.stderr.replace('\n', " ");

@@ -130,13 +130,39 @@ fn a_rust_programs_own_locks_stand_beside_those_of_the_c_library() {
 /// The program is not the one that the command starts, and no Rust program is.
 #[test]
 fn locks_of_a_programs_child_have_rows() {
+    locks_have_rows(&["sh", "-c", "\"$0\" --exact waits_at_a_mutex_of_parking_lot --ignored; true"]);
+}
+
+/// As in a container. The program has a number there that another process has here.
+#[test]
+fn locks_of_a_program_in_another_pid_namespace_have_rows() {
+    let unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    let mut probe = Command::new(unshare[0]);
+    probe.args(&unshare[1..]).arg("true");
+    if !probe.output().is_ok_and(|output| output.status.success()) {
+        return println!("skipped: this system lets no process enter a PID namespace");
+    }
+    let mut other = Command::new("sleep").arg("300").spawn().expect("another process");
+    // Without the file, which some kernels do not have, the program has the next number.
+    let next = format!("{{ echo {} > /proc/sys/kernel/ns_last_pid; }} 2>/dev/null", other.id() - 1);
+    let run_it = format!("{next}; \"$0\" --exact waits_at_a_mutex_of_parking_lot --ignored; true");
+    let outcome =
+        std::panic::catch_unwind(|| locks_have_rows(&[&unshare[..], &["sh", "-c", &run_it]].concat()));
+    let _ = other.kill();
+    let _ = other.wait();
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+/// Records a command that runs the program below, which is its last argument.
+fn locks_have_rows(launcher: &[&str]) {
     let directory = tempfile::tempdir().expect("a place for the profile");
     let profile = directory.path().join("p.contend");
     let profile = profile.to_str().expect("a plain path");
     let own = std::env::current_exe().expect("this program");
-    let arguments = ["-c", "\"$0\" --exact waits_at_a_mutex_of_parking_lot --ignored; true"];
-    let mut command = contend(&["profile", "-o", profile, "--", "sh"]);
-    command.args(arguments).arg(own);
+    let mut command = contend(&["profile", "-o", profile, "--"]);
+    command.args(launcher).arg(own);
     let outcome = run(command, HANG);
     assert!(outcome.succeeded(), "{outcome}");
     let report = json(&["report", profile, "--json"]);

@@ -314,6 +314,23 @@ fn no_share_is_more_than_all() {
     assert!((0.3..=1.0).contains(&share), "{text}");
 }
 
+/// Who does not hold a mutex neither unlocks it nor waits with it for a condition, and has not become its last holder by that.
+#[test]
+fn an_unlock_that_is_refused_is_no_release() {
+    let program = Source::program("refused.c").compile();
+    let program = program.to_str().expect("a plain path");
+    let directory = tempfile::tempdir().expect("a place for profiles");
+    let file = directory.path().join("refused.contend");
+    let (printed, report) = profile(&file, &["--sample", "1", "--", program], &[]);
+    let rounds = printed["rounds"].as_u64().expect("a number");
+    for name in ["checked_mutex", "recursive_mutex"] {
+        let row = row(&report, name);
+        let counted = ["acquisitions", "owner_changes"].map(|what| row["exclusive"][what].as_u64());
+        assert_eq!(counted, [Some(rounds + 1), Some(1)], "the second thread has it once, at first: {row:#}");
+        assert_eq!(row["by_hooks"], false, "{row:#}");
+    }
+}
+
 #[test]
 fn rows_of_several_processes_say_which() {
     let (report, text) = blocked("processes");

@@ -145,6 +145,9 @@ fn they_have_rows_as_pthread_locks_have() {
     assert!(takers.iter().any(|taker| name.contains(taker)), "{name}");
     let kinds = ["COUNTER", "TABLE"].map(|name| row(&report, name)["kind"].as_str().unwrap());
     assert_eq!(kinds, ["mutex", "rwlock"]);
+    for name in ["COUNTER", "TABLE", "INDEX", "HELD", "QUEUE", "PAGES"] {
+        assert_eq!(row(&report, name)["by_hooks"], true, "`contend run` does not find it: {report:#}");
+    }
     let counted = &row(&report, "COUNTER")["exclusive"];
     let holds = ["hold_same", "hold_other"].map(|hold| counted[hold]["count"].as_u64().unwrap());
     assert_eq!(holds.iter().sum::<u64>(), 1501, "every hold is timed: {report:#}");

@@ -7,8 +7,9 @@
 use crate::alternatives;
 use crate::answer::{Point, Row};
 use crate::simulated_program::{Blueprint, Stage, lock_for};
+use crate::subject::Subject;
 use locks::catalogue::{self, LOCKS, Lock};
-use profile::{LockKind, ObjectKind};
+use profile::{LockKind, LockRow, ObjectKind};
 use rayon::prelude::*;
 use report::text;
 use session::ensure_usage;
@@ -53,8 +54,9 @@ pub(crate) fn can_be_tried(alternative: &Alternative, kind: LockKind) -> bool {
     alternative.elided.is_none() && lock.is_some_and(|lock| lock.is_for_programs() && replaces(lock, kind))
 }
 
-/// How each lock of the catalogue is put in this one's place: for a trial, where it can replace such an object, and for good.
-pub(crate) fn how_to_swap(site: &str, kind: LockKind) -> BTreeMap<String, String> {
+/// How each lock of the catalogue is put in the place of this row's: for a trial, where `contend run` can replace it, and for good.
+pub(crate) fn how_to_swap(site: &str, row: &LockRow) -> BTreeMap<String, String> {
+    let kind = row.kind;
     let trial = |lock: &Lock| match kind {
         LockKind::Object(object) if !replaces(lock, kind) => {
             let kind = if object == ObjectKind::Spin { "spin lock" } else { "reader-writer lock" };
@@ -67,11 +69,15 @@ pub(crate) fn how_to_swap(site: &str, kind: LockKind) -> BTreeMap<String, String
     };
     let has_readers = !matches!(kind, LockKind::Object(ObjectKind::Mutex | ObjectKind::Spin));
     let how = |lock: &Lock| match lock.is_for_programs() {
+        true if row.by_hooks => format!("Keep: {}. {NO_PTHREAD}", types_of(lock, has_readers)),
         true => format!("{} For good: {}.", trial(lock), types_of(lock, has_readers)),
         false => "Patents bar it from programs: it is there for study.".to_owned(),
     };
     LOCKS.iter().map(|lock| (lock.name.to_owned(), how(lock))).collect()
 }
+
+/// Why nothing is tried in the place of a lock that the program records by itself.
+pub(crate) const NO_PTHREAD: &str = "`contend run` tries no lock in its place, since it is no pthread's.";
 
 /// The blueprint after a change.
 fn changed(change: &Change, before: &Blueprint) -> Blueprint {
@@ -99,10 +105,12 @@ fn changed(change: &Change, before: &Blueprint) -> Blueprint {
 
 /// What advice is made of: the case, the simulated program that ran, and the forecast that came of it.
 pub(crate) struct Adviser<'a> {
-    pub(crate) case: &'a Case,
-    pub(crate) blueprint: &'a Blueprint,
-    pub(crate) stage: &'a Stage,
-    pub(crate) rows: &'a [Row],
+    case: &'a Case,
+    blueprint: &'a Blueprint,
+    stage: &'a Stage,
+    rows: &'a [Row],
+    /// The lock is one that `contend run` replaces.
+    is_swapped_by_run: bool,
 }
 
 /// What the rows say of a change that they show: another lock, or another number of threads. Where the seeds disagree on either side, there
@@ -135,10 +143,11 @@ enum Effort {
 }
 
 impl Effort {
-    fn of(change: &Change) -> Self {
+    /// `is_swapped_by_run` says that `contend run` replaces the lock.
+    fn of(change: &Change, is_swapped_by_run: bool) -> Self {
         match change {
             _ if !change.is_one_word() => Self::Source,
-            Change { lock: Some(_), .. } => Self::Run,
+            Change { lock: Some(_), .. } if is_swapped_by_run => Self::Run,
             Change { threads: Some(_), .. } => Self::Start,
             _ => Self::Source,
         }
@@ -147,9 +156,10 @@ impl Effort {
 
 /// Gains in the order of what their changes take, then the greatest first. Of several splits, and of alternatives that are the same lock,
 /// there is the best.
-fn ordered(mut gains: Vec<(&Change, Gain)>) -> Vec<Gain> {
+fn ordered(mut gains: Vec<(&Change, Gain)>, is_swapped_by_run: bool) -> Vec<Gain> {
+    let effort = |change: &Change| Effort::of(change, is_swapped_by_run);
     gains.sort_by(|(a, one), (b, other)| {
-        Effort::of(a).cmp(&Effort::of(b)).then(likely(other).total_cmp(&likely(one)))
+        effort(a).cmp(&effort(b)).then(likely(other).total_cmp(&likely(one)))
     });
     let mut said = BTreeSet::new();
     gains.retain(|(change, gain)| {
@@ -163,7 +173,12 @@ fn likely(gain: &Gain) -> f64 {
     gain.times.map_or(0.0, |times| times.likely)
 }
 
-impl Adviser<'_> {
+impl<'a> Adviser<'a> {
+    /// An adviser on this lock.
+    pub(crate) fn new(subject: &'a Subject, case: &'a Case, stage: &'a Stage, rows: &'a [Row]) -> Self {
+        Self { case, blueprint: &subject.blueprint, stage, rows, is_swapped_by_run: !subject.row.by_hooks }
+    }
+
     /// What each of these changes gives, what `contend run` does first, then the greatest gain; of several, those that are worth it.
     pub(crate) fn worth(&self, changes: &[Change]) -> anyhow::Result<Vec<Gain>> {
         let before = self.stage.rates(self.blueprint, None, self.case.threads)?;
@@ -172,7 +187,7 @@ impl Adviser<'_> {
         let is_worth_it =
             |gain: &Gain| likely(gain) >= WORTH_IT && gain.times.is_some_and(|times| times.low > 1.0);
         gains.retain(|(_, gain)| changes.len() == 1 || is_worth_it(gain));
-        Ok(ordered(gains))
+        Ok(ordered(gains, self.is_swapped_by_run))
     }
 
     fn gain(&self, change: &Change, before: &[f64]) -> anyhow::Result<Gain> {
@@ -270,9 +285,13 @@ mod tests {
             times: Some(Range::exact(likely)),
         };
         let gains = changes.iter().zip([8.5, 1.8, 105.0, 2.0, 9.0, 2.1]);
-        let all = ordered(gains.map(|(change, likely)| (change, gain((change, likely)))).collect());
-        let all: Vec<&str> = all.iter().map(|gain| gain.change.as_str()).collect();
-        assert_eq!(all, ["lock=back-off-then-sleep", "threads=1", "section=0.500", "split=8"]);
+        let gains: Vec<_> = gains.map(|(change, likely)| (change, gain((change, likely)))).collect();
+        let all = |is_swapped_by_run| {
+            let all = ordered(gains.clone(), is_swapped_by_run).into_iter().map(|gain| gain.change);
+            all.collect::<Vec<_>>()
+        };
+        assert_eq!(all(true), ["lock=back-off-then-sleep", "threads=1", "section=0.500", "split=8"]);
+        assert_eq!(all(false), ["threads=1", "section=0.500", "split=8", "lock=back-off-then-sleep"]);
     }
 
     #[test]
@@ -293,11 +312,12 @@ mod tests {
 
     #[test]
     fn a_lock_of_the_catalogue_is_tried_by_a_command_that_takes_it_and_put_in_place_by_a_type() {
-        let how = how_to_swap("cache\u{1b}", LockKind::Object(ObjectKind::Mutex));
+        let of = |name: &str, kind| how_to_swap(name, &LockRow::new(name, LockKind::Object(kind)));
+        let how = of("cache\u{1b}", ObjectKind::Mutex);
         assert!(how["mcs"].starts_with("Try it: contend run --only 'cache\\u{1b}=mcs'"), "{}", how["mcs"]);
         assert!(how["rw"].contains("Mutex<T, Rw>"), "{}", how["rw"]);
         assert_eq!(how["hclh"], "Patents bar it from programs: it is there for study.");
-        let how = how_to_swap("cache", LockKind::Object(ObjectKind::Rwlock));
+        let how = of("cache", ObjectKind::Rwlock);
         assert!(how["rw"].starts_with("Try it: ") && how["rw"].contains("RwLock<T, Rw>"), "{}", how["rw"]);
         assert!(
             how["mcs"].starts_with(
@@ -306,5 +326,20 @@ mod tests {
             "{}",
             how["mcs"]
         );
+    }
+
+    #[test]
+    fn a_lock_that_the_program_records_by_itself_is_replaced_in_the_source_alone() {
+        for (kind, lock, kept) in [
+            (ObjectKind::Mutex, "mcs", "Keep: Mutex<T, Mcs> in Rust"),
+            (ObjectKind::Rwlock, "rw", "Keep: RwLock<T, Rw> in Rust"),
+            (ObjectKind::Rwlock, "mcs", "Keep: Mutex<T, Mcs> in Rust"),
+        ] {
+            let row = LockRow { by_hooks: true, ..LockRow::new("JOBS", LockKind::Object(kind)) };
+            let how = how_to_swap("JOBS", &row);
+            assert!(how[lock].starts_with(kept) && how[lock].ends_with(NO_PTHREAD), "{}", how[lock]);
+            assert!(how.values().all(|how| !how.contains("--only")), "{how:?}");
+            assert_eq!(how["hclh"], "Patents bar it from programs: it is there for study.");
+        }
     }
 }

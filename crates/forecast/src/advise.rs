@@ -437,7 +437,7 @@ fn stretch(asked: &Asked, alone: &Trial, recorded: &Recorded) -> Option<f64> {
 fn cases_of(measured: &Measured) -> Vec<Case> {
     let mut cases: Vec<Case> = measured.threads.iter().map(|&threads| Case::own(threads)).collect();
     for suspect in &measured.suspects {
-        for lock in suspect.candidates() {
+        for lock in suspect.tried() {
             let swap = Some((suspect.name.clone(), lock.to_owned()));
             let of = |&threads: &u32| Case { swap: swap.clone(), ..Case::own(threads) };
             cases.extend(measured.threads.iter().map(of));
@@ -671,6 +671,7 @@ mod tests {
                 kind: ObjectKind::Rwlock,
                 source: Some("src/server.cpp:41".into()),
                 waited: 0.6,
+                by_hooks: false,
             }],
             cases,
             noise: Noise::default(),
@@ -862,6 +863,44 @@ mod tests {
         assert!(!page.contains(", no collapse") && !page.contains("collapsed from"), "{page}");
     }
 
+    /// Its type in the source is what can be changed.
+    #[test]
+    fn a_lock_that_the_program_records_by_itself_is_forecast_and_not_tried() {
+        let cases = vec![case(None, 1, &about(100.0)), case(None, 2, &about(23.0))];
+        let mut measured = measured(cases, 2);
+        measured.suspects[0].by_hooks = true;
+        assert!(cases_of(&measured).iter().all(|case| case.swap.is_none()));
+        let mut advice = Advice::measured(target("epyc-9654x2"), measured);
+        let said = |advice: &Advice| {
+            let said = advice.terminal(Screen::FILE);
+            assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+            said.replace('\n', " ")
+        };
+        let without = said(&advice);
+        assert!(
+            without.starts_with("./server waits for TABLE (server.cpp:41, reader-writer lock)."),
+            "{without}"
+        );
+        assert!(
+            without.contains(crate::advice::NO_PTHREAD) && !without.contains("Too few runs"),
+            "{without}"
+        );
+        let gain = |low: f64| Some(report::Spread { low, median: 6.1, high: 7.4 });
+        let rows = &mut advice.findings[0].rows;
+        rows[1].forecast = vec![Point::exact(64, 1.4)];
+        rows[1].gain_there = gain(0.9);
+        let unsure = said(&advice);
+        assert!(unsure.contains("`adaptive` is not sure to gain on epyc-9654x2."), "{unsure}");
+        advice.findings[0].rows[1].gain_there = gain(4.2);
+        let sure = said(&advice);
+        assert!(
+            sure.contains("Do: put `adaptive` in its place: about 6.1 times on 64 (4.2 to 7.4)."),
+            "{sure}"
+        );
+        assert!(sure.contains("Keep: RwLock<T, Adaptive> in Rust") && !sure.contains("--only"), "{sure}");
+        assert!(sure.contains(crate::advice::NO_PTHREAD), "{sure}");
+    }
+
     #[test]
     fn what_chance_explains_is_not_advised() {
         let cases = vec![
@@ -1004,7 +1043,8 @@ mod tests {
             ],
             2,
         );
-        let journal = Suspect { name: "JOURNAL".into(), kind: ObjectKind::Mutex, source: None, waited: 0.1 };
+        let name = "JOURNAL".into();
+        let journal = Suspect { name, kind: ObjectKind::Mutex, source: None, waited: 0.1, by_hooks: false };
         measured.suspects.push(journal);
         let said = Advice::measured(target("typical"), measured).terminal(Screen::FILE);
         assert!(said.starts_with("JOURNAL (mutex) holds ./server back."), "{said}");

@@ -196,7 +196,7 @@ pub fn forecast(question: &Question, progress: &dyn Progress) -> anyhow::Result<
     notes.extend(simulated.doubts.iter().filter(|doubt| !subject.notes.contains(doubt)).cloned());
     notes.extend(unstable(&simulated).into_iter().chain(too_many));
     let case = case(&subject, &machine, &plan);
-    let adviser = Adviser { case: &case, blueprint: &subject.blueprint, stage: &stage, rows: &rows };
+    let adviser = Adviser::new(&subject, &case, &stage, &rows);
     let advice = match &question.what_if {
         _ if !question.advice => Vec::new(),
         Some(change) => adviser.worth(std::slice::from_ref(change))?,
@@ -638,7 +638,7 @@ pub(crate) fn case(subject: &Subject, machine: &MachineFile, plan: &Plan) -> Cas
         variant: model::Variant::default(),
         cores: plan.threads.clone(),
         threads: plan.threads.last().copied().unwrap_or(1),
-        how: how_to_swap(site, subject.row.kind),
+        how: how_to_swap(site, &subject.row),
     }
 }
 

@@ -126,7 +126,7 @@ impl Attach<'_> {
         recording.begun();
         let (started, noise) = (Instant::now(), Watch::start());
         let mut tasks = Tasks::from_now_on(self.pid);
-        let mut counted = Counted::begin(seen, &recording, since)?;
+        let mut counted = Counted::begin(self.pid, seen, &recording, since)?;
         counted.take_sleeping();
         begun(&counted.begun());
         let end = self.follow(&mut watch, &mut counted, &mut tasks, &recording);
@@ -239,6 +239,7 @@ struct Since {
 
 /// The program as it is before its waits are counted.
 struct Seen {
+    /// As which process `/proc` shows it.
     pid: u32,
     modules: Modules,
     memory: Memory,
@@ -248,6 +249,11 @@ impl Seen {
     /// Reads the files that the process has mapped.
     fn of(pid: u32) -> Self {
         Self { pid, modules: Modules::of(pid), memory: Memory::of(pid) }
+    }
+
+    /// A process that `/proc` does not show, such as one that has ended: nothing is read of it.
+    fn nothing() -> Self {
+        Self::of(0) // no process has this identifier
     }
 }
 
@@ -282,7 +288,10 @@ fn with_lives(mut tasks: Vec<TaskValues>, pid: u32, mut lives: Lives) -> Vec<Tas
 
 /// What was counted so far.
 struct Counted<'r> {
+    /// As which process `/proc` shows the program.
     pid: u32,
+    /// What the process calls itself.
+    own_pid: u32,
     since: Since,
     waits: FutexWaits,
     section: AttachedSection<'r>,
@@ -298,8 +307,8 @@ struct Counted<'r> {
 }
 
 impl<'r> Counted<'r> {
-    /// Begins with nothing.
-    fn begin(seen: Seen, recording: &'r Recording, since: Since) -> std::io::Result<Self> {
+    /// Begins with nothing. The process calls itself `own_pid`, as its recorder and its waits do, which call its threads likewise.
+    fn begin(own_pid: u32, seen: Seen, recording: &'r Recording, since: Since) -> std::io::Result<Self> {
         let Seen { pid, modules, memory } = seen;
         let mut arguments = Vec::new();
         // A process says itself where in its memory they are, and how long.
@@ -307,10 +316,15 @@ impl<'r> Counted<'r> {
         let file = fs::File::open(directory.join("cmdline"));
         let _ = file.and_then(|file| file.take(LONGEST_ARGUMENTS).read_to_end(&mut arguments));
         let executable = fs::read_link(directory.join("exe")).unwrap_or_default();
-        let image =
-            AttachedImage { pid, arguments: &arguments, executable: executable.as_os_str().as_bytes() };
+        let image = AttachedImage {
+            pid: own_pid,
+            is_shown: own_pid == pid,
+            arguments: &arguments,
+            executable: executable.as_os_str().as_bytes(),
+        };
         let mut counted = Self {
             pid,
+            own_pid,
             since,
             waits: FutexWaits::default(),
             section: AttachedSection::begin(recording, &image)?,
@@ -506,7 +520,7 @@ impl<'r> Counted<'r> {
         let (over, _) = std::mem::take(&mut self.waits).finish();
         over.iter().for_each(|wait| self.count(wait));
         self.section.finish(lost);
-        let of_process = |remark| format!("process {}: {remark}", self.pid);
+        let of_process = |remark| format!("process {}: {remark}", self.own_pid);
         self.modules.remarks.into_iter().map(of_process).collect()
     }
 }

@@ -19,7 +19,7 @@ pub use places::Only;
 pub use swapped::Swapped;
 
 use anyhow::Context as _;
-use locks::catalogue::Lock;
+use locks::catalogue::{LOCKS, Lock};
 use profile::tally::SharedTally;
 use program::{Program, Sanitizer};
 use pthread::object::ObjectKind;
@@ -37,6 +37,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 pub use pthread::environment::GLIBC;
+
+/// The environment variable by which the preload library has holders of swapped locks ask the kernel for extended time slices: `1` or
+/// `0`. A user may set it, too, so that it is none of [`environment::OF_A_RUN`].
+pub const TIME_SLICE: &str = "CONTEND_TIME_SLICE";
 
 /// The exit code of a run that was ended at its time limit, as timeout(1) has it.
 pub const TIMED_OUT: u8 = 124;
@@ -61,6 +65,8 @@ pub struct Swaps {
     pub only: Vec<Only>,
     /// Waits that spin do so for ever.
     pub pure: bool,
+    /// Holders ask the kernel not to take their core away: see [`TIME_SLICE`].
+    pub time_slice: bool,
 }
 
 impl Swaps {
@@ -172,7 +178,7 @@ pub fn parse_site(text: &str) -> Result<Only, String> {
 /// The lock of `NAME` or `NAME:writers`.
 fn known(asked: &str) -> Result<&'static Lock, String> {
     let Request { name, writers_first } = Request::parse(asked);
-    let lock = names::lock(name)?;
+    let lock = names::lock(name).map_err(|unknown| of_family(name).unwrap_or(unknown))?;
     if !lock.is_for_programs() {
         return Err(format!(
             "{name} is under a patent and there for study: simulate, check or benchmark it, and swap in another, as mcs"
@@ -184,6 +190,25 @@ fn known(asked: &str) -> Result<&'static Lock, String> {
         ));
     }
     Ok(lock)
+}
+
+/// Why the name of a family of locks is that of no lock, with the locks of the family by the kinds of object that they can replace;
+/// `None` of a name that is no family's.
+fn of_family(name: &str) -> Option<String> {
+    let of_kind = |kind: ObjectKind| {
+        let locks = LOCKS.iter().filter(|lock| lock.family.name() == name && lock.group.is_for_use());
+        let names: Vec<_> =
+            locks.filter(|lock| support(lock, kind).is_some()).map(|lock| lock.name).collect();
+        (!names.is_empty()).then(|| format!("for {} {}", kind.plural(), names.join(", ")))
+    };
+    let kinds: Vec<String> = ObjectKind::ALL.into_iter().filter_map(of_kind).collect();
+    (!kinds.is_empty()).then(|| {
+        format!(
+            "`{name}` is a family of locks, for which `contend predict` takes one of its locks; a program runs with one that is named: \
+             {}",
+            kinds.join("; ")
+        )
+    })
 }
 
 /// Why a lock cannot replace objects of a kind.
@@ -281,6 +306,9 @@ impl<'a> Launch<'a> {
         }
         if self.swaps.pure {
             command.env(environment::PURE, "1");
+        }
+        if self.swaps.time_slice {
+            command.env(TIME_SLICE, "1");
         }
         command.envs(self.environment);
         command.env("LD_PRELOAD", preload_list(&self.library.path()?));
@@ -427,6 +455,8 @@ mod tests {
             ("mcs:writers", "no readers"),
             ("mutex=rw:writers", "rwlock="),
             ("rw:readers", "contend locks"),
+            ("blocking", "for reader-writer locks rwsem"),
+            ("rwlock=queue", "`queue` is a family of locks"),
             ("", "contend locks"),
         ] {
             let refusal = Swaps::parse(text).unwrap_err();

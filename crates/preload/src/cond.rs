@@ -322,6 +322,7 @@ impl Cond {
 
     fn wait_glibc(&self, mutex: &Mutex, until: Until, recorded: Option<u64>) -> c_int {
         let given_up = if mutex.glibc_holds_twice() { GivenUp::InPart } else { GivenUp::Wholly };
+        let recorded = recorded.filter(|_| mutex.glibc_will_unlock()); // or else there is no wait
         if let Some(started) = recorded
             && given_up == GivenUp::Wholly
         {
@@ -348,7 +349,7 @@ impl Cond {
             let outcome = match error {
                 0 => Some(Outcome::Woken),
                 libc::ETIMEDOUT => Some(Outcome::TimedOut),
-                _ => None, // such as EPERM: there was no wait
+                _ => None, // there was no wait
             };
             match outcome {
                 Some(outcome) => {

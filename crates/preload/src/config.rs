@@ -88,8 +88,10 @@ pub(crate) unsafe fn read(environment: *const *const c_char) {
     }
     VERBOSE
         .store(environment.get(environment::VERBOSE).is_some_and(|value| value == c"1"), Ordering::Relaxed);
-    if environment.get(time_slice::VARIABLE).is_some_and(|value| value == c"1") && !time_slice::start() {
-        complain(time_slice::VARIABLE.as_bytes(), b"1", time_slice::NEEDS);
+    if let Some(value) = environment.get(time_slice::VARIABLE).map(CStr::to_bytes)
+        && let Err(wrong) = time_slice::read(value)
+    {
+        complain(time_slice::VARIABLE.as_bytes(), value, wrong);
     }
     if let Some(path) = environment.get(environment::TALLY) {
         tally::attach(path);

@@ -90,6 +90,7 @@ fn child_begins() {
     Initialisation::end();
     machine::host::forget_sleepers();
     generation::next(); // other threads of the child use locks from here on
+    thread.note_glibc_owner(0);
     time_slice::forked(thread);
     recorder::forked_child(&thread.recorded);
     rwlock::keep_own_reads(thread);

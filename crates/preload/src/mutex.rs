@@ -116,6 +116,12 @@ impl Mutex {
         self.kind.load(Relaxed) & TYPE
     }
 
+    /// Whether the kind asks who locks and unlocks it: recursive mutexes, and those that check for errors.
+    #[inline(always)]
+    fn checks_owner(&self) -> bool {
+        !matches!(self.type_of(), NORMAL | ADAPTIVE)
+    }
+
     /// The trace of a recorded mutex.
     pub(crate) fn trace(&self) -> &Trace {
         &self.trace
@@ -209,7 +215,7 @@ impl Mutex {
         if recorder::enabled() {
             return self.lock_recorded(choice, patience, caller);
         }
-        if matches!(self.type_of(), NORMAL | ADAPTIVE) {
+        if !self.checks_owner() {
             return match self.state(choice).enter::<false>(patience) {
                 Ok(_) => {
                     self.owner.store(HELD, Relaxed);
@@ -248,7 +254,7 @@ impl Mutex {
 
     #[inline]
     fn record(&self, thread: &Thread, entered: Entered, caller: usize) -> c_int {
-        let call = Call { object: self.address(), caller };
+        let call = Call::new(self.address(), caller);
         state::record(entered, thread, &self.trace, ObjectKind::Mutex, Mode::Exclusive, call)
     }
 
@@ -261,18 +267,16 @@ impl Mutex {
         thread: &Thread,
     ) -> Entered {
         let waited = self.state(choice).enter::<RECORD>(patience)?;
-        let checks = !matches!(self.type_of(), NORMAL | ADAPTIVE);
-        self.owner.store(if checks { thread.identity() } else { HELD }, Relaxed);
+        self.owner.store(if self.checks_owner() { thread.identity() } else { HELD }, Relaxed);
         Ok(waited)
     }
 
     /// The answer to a lock call of the thread that holds the mutex; none if it does not, or the kind does not check.
     fn lock_again(&self, thread: &Thread, patience: Patience) -> Option<c_int> {
-        let kind = self.type_of();
-        if matches!(kind, NORMAL | ADAPTIVE) || self.owner.load(Relaxed) != thread.identity() {
+        if !self.checks_owner() || self.owner.load(Relaxed) != thread.identity() {
             return None;
         }
-        if kind == RECURSIVE {
+        if self.type_of() == RECURSIVE {
             let holds = self.holds.load(Relaxed);
             if holds == u32::MAX - 1 {
                 return Some(libc::EAGAIN);
@@ -286,7 +290,7 @@ impl Mutex {
     #[inline(always)]
     fn unlock(&self) -> c_int {
         let Some(choice) = self.choice() else { return self.unlock_elsewhere() };
-        if !recorder::enabled() && matches!(self.type_of(), NORMAL | ADAPTIVE) {
+        if !recorder::enabled() && !self.checks_owner() {
             if self.owner.load(Relaxed) == 0 {
                 return self.unlock_free();
             }
@@ -304,7 +308,7 @@ impl Mutex {
     #[inline(never)]
     fn give_up<const WAIT: bool>(&self, choice: &Choice) -> Result<GivenUp, c_int> {
         let thread = thread::current();
-        if !matches!(self.type_of(), NORMAL | ADAPTIVE) {
+        if self.checks_owner() {
             if self.owner.load(Relaxed) != thread.identity() {
                 return Err(libc::EPERM);
             }
@@ -370,29 +374,27 @@ impl Mutex {
     fn lock_glibc_recorded(&self, patience: Patience, caller: usize) -> c_int {
         let thread = thread::current();
         // SAFETY: the caller's arguments, passed on.
-        let attempt = unsafe { real::pthread_mutex_trylock(self.object()) };
-        if attempt != 0 {
-            return self.record(thread, self.real_enter_after(attempt, patience, caller), caller);
+        let entered = match unsafe { real::pthread_mutex_trylock(self.object()) } {
+            0 => Ok(None),
+            error => self.real_enter_after(error, patience, caller),
+        };
+        if entered.is_ok() && self.checks_owner() {
+            thread.note_glibc_owner(self.words[0].load(Relaxed));
         }
-        if self.glibc_holds_twice() {
+        if entered.is_ok() && self.glibc_holds_twice() {
             recorder::acquired_again(thread.recording(), &self.trace);
-        } else {
-            self.record(thread, Ok(None), caller);
+            return 0;
         }
-        0
+        self.record(thread, entered, caller)
     }
 
     #[inline(never)]
     fn unlock_elsewhere(&self) -> c_int {
-        if self.glibc_recorded() && !self.glibc_holds_twice() {
+        if self.glibc_recorded() && !self.glibc_holds_twice() && self.glibc_will_unlock() {
             recorder::releasing(thread::current().recording(), &self.trace, Mode::Exclusive);
         }
         if MUTEXES.swaps() && self.is_unused() {
-            return if matches!(self.type_of(), NORMAL | ADAPTIVE) {
-                self.unlock_free()
-            } else {
-                libc::EPERM
-            };
+            return if self.checks_owner() { libc::EPERM } else { self.unlock_free() };
         }
         // SAFETY: the caller's argument, passed on.
         unsafe { real::pthread_mutex_unlock(self.object()) }
@@ -433,7 +435,7 @@ impl Mutex {
             (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
                 let recorded = thread::current().recording();
                 let (kind, mode) = (ObjectKind::Mutex, Mode::Exclusive);
-                let call = Call { object: self.address(), caller };
+                let call = Call::new(self.address(), caller);
                 // SAFETY: the caller's arguments, passed on.
                 let wait = || unsafe { self.real_lock(patience) };
                 match recorder::while_waiting(recorded, &self.trace, kind, mode, call, wait) {
@@ -509,11 +511,9 @@ impl Mutex {
     }
 
     /// Whether glibc will unlock its mutex for the caller: kinds that check ask for the owner.
-    fn glibc_will_unlock(&self) -> bool {
-        let unchecked =
-            matches!(self.type_of(), NORMAL | ADAPTIVE) && self.kind.load(Relaxed) & LEFT_TO_GLIBC == 0;
-        // SAFETY: no arguments.
-        unchecked || self.words[0].load(Relaxed) == unsafe { libc::gettid() }.cast_unsigned()
+    pub(crate) fn glibc_will_unlock(&self) -> bool {
+        let unchecked = !self.checks_owner() && self.kind.load(Relaxed) & LEFT_TO_GLIBC == 0;
+        unchecked || self.words[0].load(Relaxed) == thread::current().glibc_owner()
     }
 
     /// Whether the recorder follows this mutex.

@@ -269,6 +269,7 @@ pub(crate) fn forked_child(t: &PerThread) {
         started_realtime_ns: now.started_realtime_ns,
         clock_first_ticks: now.clock_first_ticks,
         clock_first_ns: now.clock_first_ns,
+        pid_namespace: now.pid_namespace,
         cost_timed: parent.cost_timed,
         cost_untimed: parent.cost_untimed,
         cost_in_hold: parent.cost_in_hold,
@@ -319,6 +320,7 @@ fn image_of_now() -> ProcessValues {
         started_realtime_ns: Native::clock_ns(Clock::Realtime),
         clock_first_ticks: profile::clock::ticks(),
         clock_first_ns: Native::clock_ns(Clock::Monotonic),
+        pid_namespace: system::pid_namespace(),
         ..ProcessValues::default()
     }
 }

@@ -333,7 +333,7 @@ impl Rwlock {
 
     #[inline(never)]
     fn record(&self, thread: &Thread, mode: Mode, entered: Entered, caller: usize) -> c_int {
-        let call = Call { object: self.address(), caller };
+        let call = Call::new(self.address(), caller);
         state::record(entered, thread, &self.trace, ObjectKind::Rwlock, mode, call)
     }
 
@@ -352,20 +352,28 @@ impl Rwlock {
             }
             return self.unlock_elsewhere();
         };
-        let mode = self.mode();
-        if recorder::enabled() {
-            recorder::releasing(thread::current().recording(), &self.trace, mode);
-        }
         let state = self.state(choice);
-        match mode {
+        match self.mode() {
             Mode::Exclusive => {
+                self.note_release(Mode::Exclusive);
                 self.writer.store(0, Relaxed);
                 state.leave();
             }
             Mode::Shared if !thread::current().reads.remove(self.address()) => self.give_up_unknown(state),
-            Mode::Shared => state.leave_shared(),
+            Mode::Shared => {
+                self.note_release(Mode::Shared);
+                state.leave_shared();
+            }
         }
         0
+    }
+
+    /// The caller, who holds the lock so, is about to give it up.
+    #[inline(always)]
+    fn note_release(&self, mode: Mode) {
+        if recorder::enabled() {
+            recorder::releasing(thread::current().recording(), &self.trace, mode);
+        }
     }
 
     /// Gives up a read lock that the caller is not known to hold.
@@ -376,6 +384,7 @@ impl Rwlock {
             return misuse::unlocked_while_free(ObjectKind::Rwlock, self.address());
         }
         HANDED_ON.store(true, Relaxed);
+        self.note_release(Mode::Shared);
         state.leave_shared();
     }
 
@@ -404,8 +413,8 @@ impl Rwlock {
 
     #[inline(never)]
     fn unlock_elsewhere(&self) -> c_int {
-        if recorder::enabled() && self.tag.is_glibcs() && self.refusal().is_none() {
-            recorder::releasing(thread::current().recording(), &self.trace, self.mode());
+        if self.tag.is_glibcs() && self.refusal().is_none() {
+            self.note_release(self.mode());
         }
         if RWLOCKS.swaps() && self.is_unused() {
             misuse::unlocked_while_free(ObjectKind::Rwlock, self.address());
@@ -462,7 +471,7 @@ impl Rwlock {
             (0, _) => Ok(None),
             (libc::EBUSY, Patience::Wait | Patience::Until(_)) => {
                 let recorded = thread::current().recording();
-                let call = Call { object: self.address(), caller };
+                let call = Call::new(self.address(), caller);
                 let wait = || enter(patience);
                 match recorder::while_waiting(recorded, &self.trace, ObjectKind::Rwlock, mode, call, wait) {
                     (started, 0) => Ok(Some(started)),

@@ -171,7 +171,7 @@ impl Spin {
     }
 
     fn record(&self, trace: &Trace, entered: Entered, caller: usize) -> c_int {
-        let call = Call { object: self.address(), caller };
+        let call = Call::new(self.address(), caller);
         state::record(entered, thread::current(), trace, ObjectKind::Spin, Mode::Exclusive, call)
     }
 
@@ -190,7 +190,7 @@ impl Spin {
             (_, Patience::Wait) => {
                 let recorded = thread::current().recording();
                 let (kind, mode) = (ObjectKind::Spin, Mode::Exclusive);
-                let call = Call { object: self.address(), caller };
+                let call = Call::new(self.address(), caller);
                 let (started, _) = recorder::while_waiting(recorded, trace, kind, mode, call, wait);
                 Ok(Some(started))
             }

@@ -21,6 +21,8 @@ const READS: usize = 16;
 pub(crate) struct Thread {
     /// See [`Thread::identity`]; 0 until it is asked for.
     identity: Cell<u32>,
+    /// See [`Thread::glibc_owner`]; 0 until it is known.
+    glibc_owner: Cell<u32>,
     /// The read locks that the thread holds.
     pub(crate) reads: Reads,
     /// It has woken others at a futex by `syscall` since it last waited at one by it.
@@ -62,6 +64,20 @@ impl Thread {
     fn new_identity(&self) -> u32 {
         self.identity.set(IDENTITIES.fetch_add(1, Ordering::Relaxed) + 1);
         self.identity.get()
+    }
+
+    /// Whom glibc's mutexes name as their owner while this thread holds them.
+    pub(crate) fn glibc_owner(&self) -> u32 {
+        match self.glibc_owner.get() {
+            // SAFETY: no arguments.
+            0 => unsafe { libc::gettid() }.cast_unsigned(),
+            known => known,
+        }
+    }
+
+    /// A mutex of glibc's that this thread holds names this owner. So the kernel need not be asked at each release; 0 has it asked again.
+    pub(crate) fn note_glibc_owner(&self, owner: u32) {
+        self.glibc_owner.set(owner);
     }
 
     /// The recorder's part.

@@ -23,11 +23,14 @@ use machine::time_slice::{CONTROL_OFFSET, Control, Kernel, reaches_control};
 
 use crate::thread::{self, Thread};
 
-/// The environment variable that asks for extended time slices, if it is `1`.
+/// The environment variable that asks for extended time slices: `1`; `0` is as if it were not set.
 pub(crate) const VARIABLE: &str = "CONTEND_TIME_SLICE";
 
-/// What they need, as a complaint says it.
-pub(crate) const NEEDS: &str = "needs Linux 7.0 with time slice extensions, and glibc 2.41";
+/// Of a value that is neither, what a complaint says.
+const NO_VALUE: &str = "is neither 1, for extended time slices, nor 0, for none";
+
+/// What extended time slices need, as a complaint says it.
+const NEEDS: &str = "needs Linux 7.0 with time slice extensions, and glibc 2.41";
 
 /// Whether holds ask. Set by the constructor alone.
 static ON: AtomicBool = AtomicBool::new(false);
@@ -118,8 +121,19 @@ fn find_area() -> Option<isize> {
     }
 }
 
-/// Begins to extend time slices. False where that cannot be; nothing is different then. Called by the constructor.
-pub(crate) fn start() -> bool {
+/// Does as the variable's value says. Where that cannot be, nothing is different, and the answer is the end of a sentence about the
+/// value. Called by the constructor.
+pub(crate) fn read(value: &[u8]) -> Result<(), &'static str> {
+    match value {
+        b"1" if start() => Ok(()),
+        b"1" => Err(NEEDS),
+        b"0" => Ok(()),
+        _ => Err(NO_VALUE),
+    }
+}
+
+/// Begins to extend time slices; false where that cannot be.
+fn start() -> bool {
     let Some(area) = find_area() else { return false };
     AREA.store(area, Relaxed);
     let extends = prctl(GET, 0) >= 0 && Linux.enable().is_some() && give_core_up() >= 0;

@@ -93,7 +93,7 @@ fn main() {
         let round = || {
             let start = Instant::now();
             for _ in 0..PAIRS {
-                let call = Call { object: 1, caller: 1 };
+                let call = Call::new(1, 1);
                 recorder.acquired(&t, &trace, ObjectKind::Mutex, Mode::Exclusive, call, None);
                 recorder.releasing(&t, &trace, Mode::Exclusive);
             }

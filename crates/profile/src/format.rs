@@ -246,6 +246,8 @@ words! {
         waits_missed,
         /// Ticks in which the recorder made records of locks, and of what threads do with them, and walked stacks for them.
         records_ticks,
+        /// The number of the PID namespace by which the process and its threads have their identifiers; 0 if it is not known.
+        pid_namespace,
     }
 }
 
@@ -315,19 +317,24 @@ words! {
         /// [`ObjectKind`](pthread::object::ObjectKind) in the low half; how often the same call site made a lock of this kind at this
         /// address, minus one, in the high half.
         kind,
+        /// See [`Lock::BY_HOOKS`].
+        flags,
         /// Not used.
         reserved_0,
-        /// Not used.
-        reserved_1,
         /// Return addresses that follow, in the low half; in the high half a hash of the stack of the first touch, which tells
         /// whether the same calls made another lock at this address.
         frames,
         /// Not used.
-        reserved_2,
+        reserved_1,
         /// Whose stack follows, in the low half: 0 that of the first touch, 1 that of its initialisation. In the high half, of how
         /// many objects that were initialised with this stack it was the last; 0 if that is not known.
         origin,
     }
+}
+
+impl Lock {
+    /// The bit of `flags` of a lock that is no pthread's: the program tells the recorder of it through [`crate::hooks`].
+    pub const BY_HOOKS: u64 = 1;
 }
 
 words! {

@@ -8,7 +8,7 @@ use core::ffi::CStr;
 
 use pthread::object::ObjectKind;
 
-use crate::record::{Mode, Trace};
+use crate::record::{Call, Mode, Trace};
 
 /// The name of an [`Entry`].
 pub const ENTRY: &CStr = c"contend_recorder";
@@ -30,6 +30,12 @@ pub struct Use {
     pub kind: ObjectKind,
     /// Alone or with others.
     pub mode: Mode,
+}
+
+impl From<&Use> for Call {
+    fn from(of: &Use) -> Self {
+        Self { by_hooks: true, ..Self::from(of.address) }
+    }
 }
 
 /// The recorder's functions. Each takes the [`Trace`] of the lock, which is all zeros before the first call for it. What is said of

@@ -31,6 +31,7 @@ mod locks;
 mod long_holds;
 mod off_core;
 mod pairs;
+mod rate;
 mod stacks;
 mod table;
 mod threads;
@@ -51,6 +52,7 @@ use locks::{REMEMBERED, Sites, Stacks};
 use long_holds::LongHolds;
 pub(crate) use pairs::place_of;
 use pairs::{WARM, note, slot_of};
+use rate::Rate;
 use stacks::WalkedStacks;
 use threads::ThreadPart;
 use timeline::Longest;
@@ -124,12 +126,22 @@ pub struct Call {
     pub object: usize,
     /// The address that the call returns to; 0 where it is not known.
     pub caller: usize,
+    /// The lock is no pthread's: the program tells of the call through [`hooks`](crate::hooks).
+    pub by_hooks: bool,
+}
+
+impl Call {
+    /// A call of the pthread functions.
+    #[inline]
+    pub const fn new(object: usize, caller: usize) -> Self {
+        Self { object, caller, by_hooks: false }
+    }
 }
 
 impl From<usize> for Call {
-    /// A call for this object from anywhere.
+    /// A call of the pthread functions for this object from anywhere.
     fn from(object: usize) -> Self {
-        Self { object, caller: 0 }
+        Self::new(object, 0)
     }
 }
 
@@ -228,6 +240,7 @@ pub struct Recorder<H> {
     arena: Arena,
     section: AtomicPtr<Process>,
     period: AtomicU32,
+    rate: Rate,
     /// More thread records than this are not made while there are ended threads' to take over.
     thread_bound: AtomicU32,
     slots: AtomicPtr<ThreadPart>,
@@ -256,6 +269,7 @@ impl<H: Host> Recorder<H> {
             arena: Arena::new(),
             section: AtomicPtr::new(null_mut()),
             period: AtomicU32::new(1),
+            rate: Rate::new(),
             thread_bound: AtomicU32::new(512),
             slots: AtomicPtr::new(null_mut()),
             numbered: Numbered::new(),
@@ -319,6 +333,10 @@ impl<H: Host> Recorder<H> {
         self.section.store(null_mut(), Relaxed);
         let Some(header) = self.arena.header() else { return false };
         self.period.store(period_in(header), Relaxed);
+        self.rate.learn(
+            H::stamp().saturating_sub(header.clock_first_ticks.load(Relaxed)),
+            self.host.monotonic_ns().saturating_sub(header.clock_first_ns.load(Relaxed)),
+        );
         self.longest.begin(header.longest_waits.load(Relaxed));
         let texts = image.arguments.len() + image.executable.len() + 64;
         let Some(block) = self.arena.allocate(&self.host, Need::Essential, 0, 0, Process::LENGTH + texts)
@@ -461,7 +479,7 @@ impl<H: Host> Recorder<H> {
         call: Call,
         wait_started: Option<u64>,
     ) {
-        match self.pair(t, trace, kind, mode, call.object) {
+        match self.pair(t, trace, kind, mode, call) {
             Some(pair) => {
                 let caller = call.caller as u64;
                 if caller != 0 {
@@ -499,6 +517,9 @@ impl<H: Host> Recorder<H> {
             if state < READ_HOLD || !self.was_handed_over(trace) {
                 pair.state.store(state.wrapping_add(READ_HOLD), Relaxed);
                 if state >= READ_HOLD {
+                    if let Some(started) = wait_started {
+                        self.waited(t, trace, pair, called, started, H::stamp());
+                    }
                     return add(&pair.nested, 1);
                 }
             }
@@ -730,7 +751,7 @@ impl<H: Host> Recorder<H> {
         // time, which is no waiting.
         let known = trace.lock() != 0;
         let is_new = t.find(key_of(trace.lock(), mode)).is_none();
-        let pair = if known { self.pair(t, trace, kind, mode, call.object) } else { None };
+        let pair = if known { self.pair(t, trace, kind, mode, call) } else { None };
         let caller = call.caller as u64;
         if caller != 0
             && let Some(pair) = pair
@@ -765,8 +786,15 @@ impl<H: Host> Recorder<H> {
 
     /// A try call found the lock held.
     #[inline]
-    pub fn try_failed(&self, t: &PerThread, trace: &Trace, kind: ObjectKind, mode: Mode, address: usize) {
-        match self.pair(t, trace, kind, mode, address) {
+    pub fn try_failed(
+        &self,
+        t: &PerThread,
+        trace: &Trace,
+        kind: ObjectKind,
+        mode: Mode,
+        call: impl Into<Call>,
+    ) {
+        match self.pair(t, trace, kind, mode, call.into()) {
             Some(pair) => add(&pair.try_failures, 1),
             None => self.drop_event(),
         }
@@ -774,8 +802,15 @@ impl<H: Host> Recorder<H> {
 
     /// A timed call gave up.
     #[cold]
-    pub fn timed_out(&self, t: &PerThread, trace: &Trace, kind: ObjectKind, mode: Mode, address: usize) {
-        match self.pair(t, trace, kind, mode, address) {
+    pub fn timed_out(
+        &self,
+        t: &PerThread,
+        trace: &Trace,
+        kind: ObjectKind,
+        mode: Mode,
+        call: impl Into<Call>,
+    ) {
+        match self.pair(t, trace, kind, mode, call.into()) {
             Some(pair) => add(&pair.timeouts, 1),
             None => self.drop_event(),
         }
@@ -795,12 +830,12 @@ impl<H: Host> Recorder<H> {
         &self,
         t: &PerThread,
         trace: &Trace,
-        address: usize,
+        call: impl Into<Call>,
         started: u64,
         relock_started: Option<u64>,
         outcome: Outcome,
     ) {
-        let Some(pair) = self.pair(t, trace, ObjectKind::Mutex, Mode::Exclusive, address) else {
+        let Some(pair) = self.pair(t, trace, ObjectKind::Mutex, Mode::Exclusive, call.into()) else {
             return self.drop_event();
         };
         pair.released.store(0, Relaxed); // the time in the wait is not think time

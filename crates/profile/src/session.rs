@@ -20,9 +20,11 @@ use rustix::time::ClockId;
 
 use crate::arena::{Arena, Block, Grow, Need, write_header};
 use crate::clock::{clock_ns, ticks};
-use crate::format::{Header, MAGIC, PAGE, Process, Run, RunValues, Task, TaskValues, Type, UNIT, head};
+use crate::format::{
+    Header, MAGIC, PAGE, Process, ProcessValues, Run, RunValues, Task, TaskValues, Type, UNIT, head,
+};
 use crate::futex_calls::FutexCalls;
-use crate::read::{Error, Profile};
+use crate::read::{Error, Profile, merged};
 use crate::record::LONGEST_WAITS;
 
 pub use attached::{AttachedBehind, AttachedImage, AttachedSection, AttachedWait};
@@ -38,9 +40,9 @@ pub const LEAST_LIMIT: u64 = 1 << 20;
 /// What may be replaced by a new profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overwrite {
-    /// Profiles that no launcher is recording to, and empty files.
+    /// Single profiles that no launcher is recording to, and empty files.
     Profiles,
-    /// Any regular file but a profile that a launcher is recording to.
+    /// Any regular file, except merged profiles and a profile that a launcher is recording to.
     AnyFile,
 }
 
@@ -71,8 +73,8 @@ impl Recording {
     /// [`Recording::begun`] or [`Recording::withdraw`] says what becomes of it.
     ///
     /// # Errors
-    /// What the system says; `ResourceBusy` if another launcher records to the file of that name; `AlreadyExists` if it is
-    /// not to be replaced.
+    /// What the system says; `ResourceBusy` if another launcher records to the file of that name; `AlreadyExists` if `overwrite` does
+    /// not allow to replace it; `InvalidInput` if nothing does: it holds merged profiles, or is no regular file.
     pub fn create(path: &Path, limit: u64, sample_period: u32, overwrite: Overwrite) -> io::Result<Self> {
         let path = std::path::absolute(path)?;
         let place = Fresh::beside(&path)?;
@@ -229,12 +231,30 @@ impl Recording {
     /// The waits in futexes that programs hand on, once there is one. The one value that the launcher has of it frees its slots.
     pub fn futex_calls(&self) -> Option<&FutexCalls> {
         let position = self.arena.header()?.futex_calls.load(Relaxed);
+        // SAFETY: all of its words are atomic.
+        unsafe { self.made_by_others(position) }
+    }
+
+    /// What the process image says of itself that has this section. It may be any process's that has the profile, so that nothing in it
+    /// need be true.
+    pub fn image(&self, section: u64) -> Option<ProcessValues> {
+        // SAFETY: all of its words are atomic.
+        let process: &Process = unsafe { self.made_by_others(section.checked_add(1)?) }?;
+        Some(process.values()).filter(|values| values.head == head(Type::Process, Process::LENGTH))
+    }
+
+    /// What another process has made at this position; `None` if the file does not have it.
+    ///
+    /// # Safety
+    /// Any words are a `T`, and all of its words are atomic.
+    unsafe fn made_by_others<T>(&self, position: u64) -> Option<&T> {
+        const { assert!(align_of::<T>() as u64 <= UNIT) };
         let start = position.checked_mul(UNIT).filter(|&start| start > PAGE)?;
-        let end = start.checked_add(FutexCalls::LENGTH as u64).filter(|&end| end <= self.arena.limit())?;
+        let end = start.checked_add(size_of::<T>() as u64).filter(|&end| end <= self.arena.limit())?;
         if self.file.metadata().ok()?.len() < end {
             return None; // no process of ours has written this
         }
-        // SAFETY: inside the mapping, where the file exists; aligned as positions are, and all words are atomic.
+        // SAFETY: inside the mapping, where the file exists, and aligned as positions are. The caller promises the rest.
         Some(unsafe { &*self.arena.base().add(start as usize).cast() })
     }
 
@@ -314,6 +334,10 @@ impl Fresh {
             }
             if std::fs::symlink_metadata(path).ok().map(|data| data.ino()) != Some(old.metadata()?.ino()) {
                 continue; // another process was faster
+            }
+            if merged::begins(&old) {
+                let why = "the file there holds merged profiles, which would be written over";
+                return refusal(io::ErrorKind::InvalidInput, why);
             }
             if overwrite == Overwrite::Profiles && !may_go(&old)? {
                 return refusal(io::ErrorKind::AlreadyExists, "the file there is no profile of contend");

@@ -36,7 +36,12 @@ fn table_of(begin: impl FnOnce(&mut Recording), write: impl FnOnce(&mut Attached
     let mut recording = Recording::create(&path, 1 << 20, 1, Overwrite::Profiles).unwrap();
     begin(&mut recording);
     recording.begun();
-    let image = AttachedImage { pid: u32::MAX, arguments: b"server\0-v\0", executable: b"/bin/server" };
+    let image = AttachedImage {
+        pid: u32::MAX,
+        is_shown: true,
+        arguments: b"server\0-v\0",
+        executable: b"/bin/server",
+    };
     let mut section = AttachedSection::begin(&recording, &image).unwrap();
     write(&mut section);
     section.finish(7);
@@ -238,7 +243,8 @@ fn an_interval_has_the_distribution_of_its_waits_whichever_thread_waited() {
     let mut recording = Recording::create(&path, 1 << 20, 1, Overwrite::Profiles).unwrap();
     recording.count_nanoseconds();
     recording.begun();
-    let image = AttachedImage { pid: u32::MAX, arguments: b"server\0", executable: b"/bin/server" };
+    let image =
+        AttachedImage { pid: u32::MAX, is_shown: true, arguments: b"server\0", executable: b"/bin/server" };
     let mut section = AttachedSection::begin(&recording, &image).unwrap();
     section.count(&wait(11, MUTEX, 0x1000, 1_000));
     section.count(&wait(12, MUTEX, 0x1000, 1_000));

@@ -80,7 +80,7 @@ fn a_wait_for_a_lock_counts_in_each_interval_that_it_falls_into() {
     let recorder = &file.recorder;
     let first = look(&file);
     recorder.acquired(&holder, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
-    let call = Call { object: 0x1000, caller: 0x5000 };
+    let call = Call::new(0x1000, 0x5000);
     let since = recorder.waits(&waiter, &lock, ObjectKind::Mutex, Mode::Exclusive, call);
     pass(30);
     let second = look(&file);

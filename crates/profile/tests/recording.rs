@@ -6,12 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use contend_profile::format::{PAGE, Quantity, Refusal, Type};
+use contend_profile::hooks::Use;
 use contend_profile::read::{AtEndThread, CallerRecord, Profile};
 use contend_profile::record::{Call, Mode, Outcome, PerThread, Trace};
 use contend_profile::{LockRow, LockTable, Options};
 use pthread::object::ObjectKind;
 use support::{
-    CORE, DISK, FIRST, File, GONE, LOOKS, NOW, RAN, STACK, STAYED, SWITCHES, TID, WATCHABLE, image, pass,
+    CORE, DISK, FIRST, File, GONE, LOOKS, NOW, NS_PER_TICK, RAN, STACK, STAYED, SWITCHES, TID, WATCHABLE,
+    image, pass,
 };
 
 const MIB: u64 = 1 << 20;
@@ -116,6 +118,54 @@ fn readers_and_writers_are_apart_and_may_nest() {
     assert_eq!((row.shared.acquisitions, row.shared.nested, row.shared.holds()), (2, 1, 1));
     assert_eq!((row.shared.hold().count, row.shared.hold().total_ns), (1, 15.0));
     assert_eq!((row.exclusive.acquisitions, row.exclusive.hold().total_ns), (1, 4.0));
+}
+
+/// Such as one that came while a writer waited whom readers let go first.
+#[test]
+fn a_read_within_a_read_that_waited_is_counted_as_waited() {
+    let file = File::new(MIB, 1);
+    let (t, lock) = (PerThread::new(), Trace::new());
+    let recorder = &file.recorder;
+    let read = |waits_from| {
+        recorder.acquired(&t, &lock, ObjectKind::Rwlock, Mode::Shared, Call::new(0x1000, 0x5000), waits_from);
+    };
+    read(None);
+    pass(5);
+    let waits_from = NOW.get();
+    pass(30);
+    read(Some(waits_from));
+    recorder.releasing(&t, &lock, Mode::Shared);
+    recorder.releasing(&t, &lock, Mode::Shared);
+    let table = table(&file);
+    let row = row(&table, 0x1000);
+    assert_eq!((row.shared.acquisitions, row.shared.nested, row.shared.contended), (2, 1, 1));
+    assert_eq!((row.shared.wait.count, row.shared.wait.total_ns), (1, 30.0));
+    assert_eq!((row.shared.hold().count, row.shared.hold().total_ns), (1, 35.0), "one hold, from the first");
+    assert_eq!((row.call_sites[0].waits, row.call_sites[0].waited_ns), (1, 30.0));
+}
+
+/// It may lie where a pthread lock of the same calls has lain.
+#[test]
+fn a_lock_of_the_programs_own_is_told_apart() {
+    let file = File::new(MIB, 1);
+    let (t, recorder) = (PerThread::new(), &file.recorder);
+    let own = |address| Use { address, kind: ObjectKind::Mutex, mode: Mode::Exclusive };
+    file.pair(&t, &Trace::new(), 0x1000, 1, 1);
+    let again = Trace::new();
+    recorder.acquired(&t, &again, ObjectKind::Mutex, Mode::Exclusive, &own(0x1000), None);
+    recorder.releasing(&t, &again, Mode::Exclusive);
+    for (address, first_call) in [(0x2000, 0), (0x3000, 1), (0x4000, 2)] {
+        let (trace, of) = (Trace::new(), own(address));
+        match first_call {
+            0 => recorder.try_failed(&t, &trace, of.kind, of.mode, &of),
+            1 => recorder.timed_out(&t, &trace, of.kind, of.mode, &of),
+            _ => recorder.cond_waited(&t, &trace, &of, NOW.get(), None, Outcome::Woken),
+        }
+    }
+    let table = table(&file);
+    let mut rows: Vec<_> = table.rows.iter().map(|row| (row.address, row.by_hooks)).collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [(0x1000, false), (0x1000, true), (0x2000, true), (0x3000, true), (0x4000, true)]);
 }
 
 #[test]
@@ -331,7 +381,7 @@ fn stacks_of_calls_that_wait_are_noted() {
     let [holder, tries, waits] = [const { PerThread::new() }; 3];
     let lock = Trace::new();
     file.recorder.acquired(&holder, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000, None);
-    let from = |caller: u64| Call { object: 0x1000, caller: caller as usize };
+    let from = |caller: u64| Call::new(0x1000, caller as usize);
     STACK.set(vec![0x5001, 0x5002]);
     file.recorder.try_failed(&tries, &lock, ObjectKind::Mutex, Mode::Exclusive, 0x1000);
     STACK.set(vec![0x6001, 0x6002]);
@@ -801,12 +851,12 @@ fn a_deadlock_is_in_the_table() {
     let locks = [const { Trace::new() }; 2];
     for i in [0, 1] {
         TID.set(50 + i as u32);
-        let call = Call { object: 0x1000 * (i + 1), caller: FORWARD };
+        let call = Call::new(0x1000 * (i + 1), FORWARD);
         file.recorder.acquired(&threads[i], &locks[i], ObjectKind::Mutex, Mode::Exclusive, call, None);
     }
     pass(1_000);
     for i in [0, 1] {
-        let call = Call { object: 0x1000 * (2 - i), caller: BACKWARD };
+        let call = Call::new(0x1000 * (2 - i), BACKWARD);
         file.recorder.waits(&threads[i], &locks[1 - i], ObjectKind::Mutex, Mode::Exclusive, call);
     }
     pass(4_000);
@@ -1018,7 +1068,7 @@ fn a_wait_is_counted_where_it_was_and_behind_the_call_that_held_the_lock() {
     let file = File::new(MIB, 1);
     let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
     let recorder = &file.recorder;
-    let call = |caller| Call { object: 0x1000, caller };
+    let call = |caller| Call::new(0x1000, caller);
     let acquired = |t: &PerThread, caller, since| {
         recorder.acquired(t, &lock, ObjectKind::Mutex, Mode::Exclusive, call(caller), since);
     };
@@ -1059,7 +1109,7 @@ fn waits_and_long_holds_are_counted_by_their_stacks() {
     let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
     let recorder = &file.recorder;
     let acquired = |t: &PerThread, since| {
-        let call = Call { object: 0x1000, caller: WRAPPER };
+        let call = Call::new(0x1000, WRAPPER);
         recorder.acquired(t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, since);
     };
     let released = |t: &PerThread| recorder.releasing(t, &lock, Mode::Exclusive);
@@ -1091,6 +1141,29 @@ fn waits_and_long_holds_are_counted_by_their_stacks() {
     assert!(sites.clone().all(|(_, stack)| stack[0] == WRAPPER as u64), "no release takes the lock");
 }
 
+/// Ticks are of any length: those of a timer of AArch64 may take 40 ns.
+#[test]
+fn which_hold_is_long_is_told_by_its_time() {
+    for ns_per_tick in [1, 40] {
+        NS_PER_TICK.set(ns_per_tick);
+        let file = File::new(MIB, 1);
+        let (t, lock) = (PerThread::new(), Trace::new());
+        pass(1_000_000); // the clocks of the launcher tell how long a tick is
+        // SAFETY: this is the only thread, and the mapping stays.
+        assert!(unsafe { file.recorder.start_in_child(&t, &image(78)) });
+        for hold_ns in [4_000, 40_000] {
+            let call = Call::new(0x1000, 0x5000);
+            file.recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, None);
+            pass(hold_ns / ns_per_tick);
+            file.recorder.releasing(&t, &lock, Mode::Exclusive);
+        }
+        let profile = Profile::parse("test", &file.bytes()).unwrap();
+        let pairs = profile.sections().iter().flat_map(|section| &section.pairs);
+        let noted: Vec<_> = pairs.flat_map(|pair| pair.by_caller()).map(|of| of.holds).collect();
+        assert_eq!(noted, [1], "the longer one, where a tick takes {ns_per_tick} ns");
+    }
+}
+
 /// Return addresses that come first at the same place among a pair's callers.
 const CALLERS_OF_ONE_PLACE: [usize; 2] = [0x5000, 0x5100];
 
@@ -1101,7 +1174,7 @@ fn a_hold_after_a_condition_wait_is_of_the_call_that_took_the_lock() {
     let (t, lock) = (PerThread::new(), Trace::new());
     // The first one is timed, and so is the think time that the second one ends; the third one is not.
     for caller in [first, second, first] {
-        let call = Call { object: 0x1000, caller };
+        let call = Call::new(0x1000, caller);
         file.recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, None);
         file.recorder.releasing(&t, &lock, Mode::Exclusive);
     }
@@ -1120,7 +1193,7 @@ fn the_first_call_for_a_lock_leaves_the_callers_of_its_record_alone() {
     file.recorder.header().unwrap().lock_bytes.store(MIB, Relaxed); // there is no space for locks: one record is of all
     let (t, locks) = (PerThread::new(), [Trace::new(), Trace::new(), Trace::new()]);
     for (lock, caller) in locks.iter().zip(CALLERS_OF_ONE_PLACE.into_iter().chain([0])) {
-        let call = Call { object: 0x1000, caller };
+        let call = Call::new(0x1000, caller);
         file.recorder.acquired(&t, lock, ObjectKind::Mutex, Mode::Exclusive, call, Some(NOW.get() - 40));
         file.recorder.releasing(&t, lock, Mode::Exclusive);
     }
@@ -1137,7 +1210,7 @@ fn a_call_site_holds_a_lock_for_no_longer_than_its_row_says() {
     file.recorder.process().unwrap().cost_in_hold.store(300 * 1024, Relaxed);
     let (t, lock) = (PerThread::new(), Trace::new());
     for _ in 0..10 {
-        let call = Call { object: 0x1000, caller: 0x5000 };
+        let call = Call::new(0x1000, 0x5000);
         file.recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, None);
         pass(100_000);
         file.recorder.releasing(&t, &lock, Mode::Exclusive);
@@ -1156,7 +1229,7 @@ fn behind(holds: &[(usize, u64, u64)], began: u64) -> BTreeMap<u64, u64> {
     let start = NOW.get();
     let at = |ticks: u64| NOW.set(start + ticks);
     let acquired = |t: &PerThread, caller, since| {
-        let call = Call { object: 0x1000, caller };
+        let call = Call::new(0x1000, caller);
         recorder.acquired(t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, since);
     };
     for &(caller, begin, end) in holds {
@@ -1200,7 +1273,7 @@ fn a_forged_call_site_is_read_as_what_it_is() {
     let file = File::new(MIB, 1);
     let (a, b, lock) = (PerThread::new(), PerThread::new(), Trace::new());
     let recorder = &file.recorder;
-    let call = Call { object: 0x1000, caller: 0x10_0010 };
+    let call = Call::new(0x1000, 0x10_0010);
     let round = |t: &PerThread, since| {
         recorder.acquired(t, &lock, ObjectKind::Mutex, Mode::Exclusive, call, since);
         pass(40_000);
@@ -1245,7 +1318,7 @@ fn what_a_holder_did_is_told_by_lock_and_call_site() {
     STAYED.set(false);
     let (t, outer, inner) = (PerThread::new(), Trace::new(), Trace::new());
     let take = |lock: &Trace, object, caller, waited| {
-        let call = Call { object, caller };
+        let call = Call::new(object, caller);
         recorder.acquired(&t, lock, ObjectKind::Mutex, Mode::Exclusive, call, waited);
     };
     let give = |lock: &Trace| recorder.releasing(&t, lock, Mode::Exclusive);
@@ -1285,14 +1358,7 @@ fn a_thread_that_sleeps_at_each_hand_over_looks_now_and_then() {
     STAYED.set(false);
     let (t, lock) = (PerThread::new(), Trace::new());
     let hold = |away: u64| {
-        recorder.acquired(
-            &t,
-            &lock,
-            ObjectKind::Mutex,
-            Mode::Exclusive,
-            Call { object: 0x1000, caller: 0x6000 },
-            None,
-        );
+        recorder.acquired(&t, &lock, ObjectKind::Mutex, Mode::Exclusive, Call::new(0x1000, 0x6000), None);
         runs(1_000);
         leave_core(away, 0);
         recorder.releasing(&t, &lock, Mode::Exclusive);

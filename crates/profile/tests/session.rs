@@ -8,6 +8,7 @@ use std::path::Path;
 
 use contend_profile::Options;
 use contend_profile::format::{RunValues, TaskValues, Type};
+use contend_profile::read::merged::Merging;
 use contend_profile::read::{Diff, Profile};
 use contend_profile::record::Mode;
 use contend_profile::session::{
@@ -50,6 +51,24 @@ fn only_the_owner_can_read_it_and_only_a_profile_is_replaced() {
     drop(recording);
     create(&path, Overwrite::Profiles).unwrap().begun();
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing else is left over");
+}
+
+/// It may hold a year of a fleet, and is replaced by what is merged anew alone.
+#[test]
+fn merged_profiles_are_replaced_by_no_recording() {
+    let directory = tempfile::tempdir().unwrap();
+    let [single, merged] = ["p.contend", "merged.contend"].map(|name| directory.path().join(name));
+    Recording::create(&single, DEFAULT_LIMIT, 1, Overwrite::Profiles).unwrap().begun();
+    let mut bytes = Vec::new();
+    Merging::begin(&mut bytes).unwrap().add(&single).unwrap();
+    std::fs::write(&merged, &bytes).unwrap();
+    for overwrite in [Overwrite::Profiles, Overwrite::AnyFile] {
+        let refusal = Recording::create(&merged, DEFAULT_LIMIT, 1, overwrite).unwrap_err();
+        assert_eq!(refusal.kind(), ErrorKind::InvalidInput);
+        assert!(refusal.to_string().contains("holds merged profiles"), "{refusal}");
+    }
+    assert_eq!(std::fs::read(&merged).unwrap(), bytes);
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2, "nothing else is left over");
 }
 
 /// What has come to the name meanwhile does not matter to the launcher.
@@ -195,7 +214,8 @@ fn the_launcher_survives_whatever_others_write() {
         let finished = recording.finish(RunValues::default(), &[TaskValues::default(); 10]);
         assert_eq!(finished.is_ok(), (0x1000..=limit - 4096).contains(&lie), "{lie:#x}: {finished:?}");
         let _ = (recording.used(), recording.read());
-        let image = AttachedImage { pid: 1, arguments: b"", executable: b"" };
+        let _ = [0, 63, 64, lie / 64, lie, u64::MAX].map(|section| recording.image(section));
+        let image = AttachedImage { pid: 1, is_shown: true, arguments: b"", executable: b"" };
         if let Ok(section) = AttachedSection::begin(&recording, &image) {
             section.finish(0);
         }

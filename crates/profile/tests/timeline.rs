@@ -14,8 +14,8 @@ use support::{File, NOW, STACK, TID, pass};
 
 const MIB: u64 = 1 << 20;
 
-/// Ticks from which on a hold is remembered though its thread has never waited.
-const LONG: u64 = 1 << 15;
+/// From which on a hold is remembered though its thread has never waited; ns, each of which is a tick here.
+const LONG: u64 = 10_000;
 
 /// A thread with its number, and the call by which it takes locks.
 struct Thread {
@@ -32,7 +32,7 @@ impl Thread {
     fn acquires(&self, file: &File, lock: &Lock, waits_since: Option<u64>) {
         TID.set(self.tid);
         STACK.set(vec![self.caller as u64, 0x20_0000, 0x30_0000]);
-        let call = Call { object: lock.address, caller: self.caller };
+        let call = Call::new(lock.address, self.caller);
         file.recorder.acquired(&self.own, &lock.trace, ObjectKind::Mutex, Mode::Exclusive, call, waits_since);
     }
 

@@ -558,17 +558,23 @@ fn unfolds_to<'a>(row: &'a LockRow, usage: &'a Usage, members: Vec<String>) -> U
     let stacks = ("Waited for through the calls".into(), stacks_of_waits(row));
     let members = ("Striped locks, those waited for longest first".into(), members);
     let lists = [(calls.into(), row.calls.iter().map(call).collect()), holders, sites, stacks, members];
+    let names = if row.by_hooks { "name for --site" } else { "name for --site and --only" };
+    let mut facts = vec![
+        (names, row.site.clone()),
+        ("address", format!("{:#x}", row.address)),
+        ("locks at this address, one after another", grouped(row.generations)),
+    ];
+    if row.by_hooks {
+        let how = "by its type in the source: `contend run` replaces pthread locks alone";
+        facts.push(("another lock in its place", how.to_owned()));
+    }
     Unfolded {
         times: times(usage).map(|(name, times)| (name.to_owned(), times)).into(),
         lists: lists
             .into_iter()
             .filter(|(name, lines): &(String, Vec<String>)| name == calls || !lines.is_empty())
             .collect(),
-        facts: vec![
-            ("name for --site and --only", row.site.clone()),
-            ("address", format!("{:#x}", row.address)),
-            ("locks at this address, one after another", grouped(row.generations)),
-        ],
+        facts,
     }
 }
 
@@ -1044,6 +1050,22 @@ mod tests {
             told.starts_with("in_a waits for b behind in_b, which waits for c behind in_c, held"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn a_lock_that_the_program_records_by_itself_has_no_name_for_a_command_that_does_not_swap_it() {
+        let own = |by_hooks| {
+            let mutex = LockKind::Object(ObjectKind::Mutex);
+            let row = LockRow { by_hooks, ..row("JOBS", mutex, usage(9, 5e8), Usage::default()) };
+            let rows = vec![row];
+            let table =
+                LockTable { header: header(), rows, striped: Vec::new(), kernel: None, program: None };
+            page(&table, None).html()
+        };
+        assert!(own(false).contains("name for --site and --only"));
+        let page = own(true);
+        assert!(page.contains("name for --site") && !page.contains("--only"), "{page}");
+        assert!(page.contains("by its type in the source"), "{page}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::measured::{AtATime, Measured, profile_file};
 use super::outlook::{self, Outlook};
 use super::suspects::{Suspect, waited_share};
 use super::{Asked, profiled_suspects, reasons, tables, void};
-use crate::advice::WORTH_IT;
+use crate::advice::{NO_PTHREAD, WORTH_IT};
 use crate::profiled::by_cost;
 use crate::void::{self as voids, LeftOut};
 use crate::{AS_IT_IS, Void};
@@ -127,7 +127,7 @@ impl Checked {
 pub struct Finding {
     /// The lock.
     pub suspect: Suspect,
-    /// The program as it is, then the locks that were tried, the best first.
+    /// The program as it is, then the locks that were tried, or may take its place where none can be tried, the best first.
     pub rows: Vec<Row>,
     /// What was predicted beforehand.
     pub checked: Vec<Checked>,
@@ -189,7 +189,7 @@ impl Advice {
             return Ok(advice);
         }
         let most = advice.measured.most();
-        for finding in &mut advice.findings {
+        for finding in advice.findings.iter_mut().filter(|finding| !finding.suspect.by_hooks) {
             finding.found_by = found_by(asked, &finding.suspect.name, most)?;
         }
         let table = tables.iter().find(|(threads, _)| *threads == most).map(|(_, table)| table);
@@ -521,7 +521,9 @@ impl Finding {
             is: None,
             failure: None,
         };
-        let tried = measured.tried(&suspect.name).into_iter().map(|lock| {
+        // Of what cannot be tried there is a forecast alone.
+        let locks = if suspect.by_hooks { suspect.candidates() } else { measured.tried(&suspect.name) };
+        let tried = locks.into_iter().map(|lock| {
             let swap = (suspect.name.as_str(), lock);
             let failed = |&threads: &u32| measured.case(Some(swap), threads)?.failed();
             let crashed = measured.threads.iter().find_map(failed);
@@ -570,7 +572,8 @@ impl Finding {
 
     /// Whether the program ran with another lock in its place.
     fn was_tried(&self) -> bool {
-        self.rows.iter().any(|row| row.lock.is_some() && row.failure.is_none())
+        let is_tried = |row: &Row| row.lock.is_some() && row.failure.is_none();
+        !self.suspect.by_hooks && self.rows.iter().any(is_tried)
     }
 
     /// The locks of which too few runs were made to tell whether they help.
@@ -578,13 +581,31 @@ impl Finding {
         let most = measured.most();
         let undecided = |row: &&Row| {
             let swap = row.lock.as_deref().map(|lock| (self.suspect.name.as_str(), lock));
-            row.failure.is_none() && swap.is_some_and(|swap| measured.is_undecided(swap, most))
+            self.was_tried()
+                && row.failure.is_none()
+                && swap.is_some_and(|swap| measured.is_undecided(swap, most))
         };
         self.rows.iter().filter(undecided).filter_map(|row| row.lock.as_deref()).collect()
     }
 
+    /// What is said where no lock can be tried, and none is advised.
+    fn no_gain_forecast(&self, advice: &Advice) -> String {
+        let forecast = self.rows.iter().filter(|row| row.gain_there.is_some());
+        let all: Vec<&str> = forecast.filter_map(|row| row.lock.as_deref()).collect();
+        let target = &advice.target;
+        let said = match &all[..] {
+            [] => String::new(),
+            [one] => format!("By the forecast, `{one}` is not sure to gain on {target}.\n"),
+            all => format!("By the forecast, none of {} is sure to gain on {target}.\n", all.join(", ")),
+        };
+        format!("{said}{NO_PTHREAD}\n")
+    }
+
     /// What the runs say where no lock is advised.
     fn nothing_gained(&self, advice: &Advice) -> String {
+        if self.suspect.by_hooks {
+            return self.no_gain_forecast(advice);
+        }
         let undecided = self.undecided(&advice.measured);
         let decided: Vec<&str> = (self.rows.iter())
             .filter(|row| row.failure.is_none())
@@ -743,26 +764,36 @@ impl Finding {
             None => format!("Do: put `{lock}` in its place: {gains}.\n"),
             Some(loss) => format!("Do, on this machine alone: put `{lock}` in its place: {gains}.\n{loss}\n"),
         };
+        if !self.suspect.by_hooks {
+            said += &self.trial(lock, advice);
+        }
+        if let Ok(lock) = names::lock(lock) {
+            let has_readers = self.suspect.kind == ObjectKind::Rwlock;
+            let _ = writeln!(said, "Keep: {}.", types_of(lock, has_readers));
+        }
+        if self.suspect.by_hooks {
+            let _ = writeln!(said, "{NO_PTHREAD}");
+        }
+        said
+    }
+
+    /// How a lock is tried in its place.
+    fn trial(&self, lock: &str, advice: &Advice) -> String {
+        let most = advice.measured.most();
         let command = self.trial_command(lock, &advice.measured, most);
         if self.found_by == Some(FoundBy::ToRecord) {
             let words = advice.measured.words(most);
             let record = text::command_line(
                 ["contend", "profile", "--"].into_iter().chain(words.iter().map(String::as_str)),
             );
-            let _ = writeln!(
-                said,
-                "Try, with a profile in the current folder, by which it is found:\n  {record}\n  {command}"
-            );
+            format!(
+                "Try, with a profile in the current folder, by which it is found:\n  {record}\n  {command}\n"
+            )
         } else if command.len() + "Try: ".len() <= COLUMNS {
-            let _ = writeln!(said, "Try: {command}");
+            format!("Try: {command}\n")
         } else {
-            let _ = writeln!(said, "Try:\n  {command}");
+            format!("Try:\n  {command}\n")
         }
-        if let Ok(lock) = names::lock(lock) {
-            let has_readers = self.suspect.kind == ObjectKind::Rwlock;
-            let _ = writeln!(said, "Keep: {}.", types_of(lock, has_readers));
-        }
-        said
     }
 
     /// The command that runs the program with this lock alone replaced.

@@ -1,6 +1,6 @@
 //! What was measured, carried on to the target; and what would have been predicted without measuring.
 
-use super::answer::{Checked, Finding};
+use super::answer::{Checked, Finding, Row};
 use super::measured::Measured;
 use super::{Asked, profiles};
 use crate::{Alternative, MeasuredPoint, Question, Void, alternatives, forecast as answer, powers_of_two};
@@ -23,7 +23,7 @@ pub(super) struct Outlook {
     pub(super) gain: Option<Spread>,
 }
 
-/// Forecasts the program as it is and with the locks that did most to all cores of the target.
+/// Forecasts the program as it is and with the locks that may take the place of its own to all cores of the target.
 pub(super) fn forecast(
     asked: &Asked,
     measured: &Measured,
@@ -100,7 +100,8 @@ pub(super) fn checked(
     if first != 1 || most == first || alone.is_empty() {
         return Ok(Vec::new());
     }
-    let best = finding.rows.iter().find(|row| row.lock.is_some() && row.failure.is_none());
+    let is_tried = |row: &&Row| row.lock.is_some() && row.failure.is_none() && !row.measured.is_empty();
+    let best = finding.rows.iter().find(is_tried);
     let locks: Vec<String> = best.and_then(|row| row.lock.clone()).into_iter().collect();
     let question = Question {
         profiles: alone.into_iter().map(|(_, file)| file).collect(),

@@ -28,6 +28,9 @@ pub struct Suspect {
     pub source: Option<String>,
     /// The part of its threads' time that was lost waiting for it.
     pub waited: f64,
+    /// It is no pthread's, and recorded by the program: `contend run` puts no lock in its place, so that none is tried.
+    #[serde(default)]
+    pub by_hooks: bool,
 }
 
 mod kind_name {
@@ -55,10 +58,16 @@ impl Suspect {
         }
     }
 
-    /// The locks to try in its place: those that `contend run --only` can put there.
+    /// The locks that may take its place.
     #[must_use]
     pub fn candidates(&self) -> Vec<&'static str> {
         candidates(self.kind)
+    }
+
+    /// Those of them that are tried: `contend run --only` can put them there.
+    #[must_use]
+    pub fn tried(&self) -> Vec<&'static str> {
+        if self.by_hooks { Vec::new() } else { self.candidates() }
     }
 }
 
@@ -102,12 +111,13 @@ pub fn suspects(table: &LockTable, cores: u32, transfer_ns: f64) -> Vec<Suspect>
         let acquisitions = row.acquisitions() as f64;
         let busy_ns = row.exclusive.held_ns() * (1.0 - preempted_share(row)) + transfer_ns * acquisitions;
         let demand = f64::from(cores) * busy_ns / active_ns;
-        match found.iter_mut().find(|(other, _)| other.name == name) {
+        let is_same = |other: &Suspect| other.name == name && other.by_hooks == row.by_hooks;
+        match found.iter_mut().find(|(other, _)| is_same(other)) {
             // Locks that one call made are replaced together; each has its own queue.
             Some((first, most)) => (first.waited, *most) = (first.waited + waited, most.max(demand)),
             None => {
                 let source = row.source.clone();
-                found.push((Suspect { name, kind, source, waited }, demand));
+                found.push((Suspect { name, kind, source, waited, by_hooks: row.by_hooks }, demand));
             }
         }
     }
@@ -138,6 +148,29 @@ mod tests {
         }
         let of_rwlock = candidates(ObjectKind::Rwlock);
         assert!(of_rwlock.contains(&"rw") && !of_rwlock.contains(&"mcs"), "{of_rwlock:?}");
+    }
+
+    #[test]
+    fn no_lock_is_tried_in_the_place_of_one_that_the_program_records_by_itself() {
+        let mut table = crate::void::tests::table_beside_left_out(0.0);
+        let of = |table: &LockTable| {
+            let all = suspects(table, 192, 1e6);
+            all.into_iter()
+                .map(|one| (one.name.clone(), one.tried().len(), one.candidates().len()))
+                .collect::<Vec<_>>()
+        };
+        let all = candidates(ObjectKind::Mutex).len();
+        assert_eq!(of(&table), [("cold".to_owned(), all, all)]);
+        table.rows[0].by_hooks = true;
+        assert_eq!(of(&table), [("cold".to_owned(), 0, all)], "it is still the one that costs most");
+    }
+
+    /// `measured.json` of before does not tell.
+    #[test]
+    fn a_suspect_that_was_kept_before_is_one_that_can_be_tried() {
+        let kept = r#"{"name": "TABLE", "kind": "rwlock", "source": null, "waited": 0.6}"#;
+        let suspect: Suspect = serde_json::from_str(kept).unwrap();
+        assert!(!suspect.by_hooks && !suspect.tried().is_empty());
     }
 
     #[test]

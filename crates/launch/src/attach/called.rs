@@ -3,14 +3,16 @@
 //!
 //! They take no rights, and are of all processes that record. What a wait was for is told as where a program is attached to, by
 //! files and memory of the process; where that has ended meanwhile, by what was read of it before, or by the mappings that its recorder
-//! has noted.
+//! has noted. A process in a container has another identifier there than here, where `/proc` may have quite another process of that one.
 
 use super::futex::{Called, Enter, FutexCall, FutexEvent};
+use super::objects::inside;
 use super::{Counted, Seen, Since};
 use profile::futex_calls::{FutexCalls, FutexRecord};
 use profile::read::Mappings;
 use profile::session::Recording;
 use std::collections::HashMap;
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -193,9 +195,10 @@ impl Counting<'_> {
 
     fn count_wait(&mut self, wait: &FutexRecord) -> io::Result<()> {
         if !self.images.contains_key(&wait.section) {
-            let seen = self.expected.take_if(|seen| seen.pid == wait.pid);
-            let seen = seen.unwrap_or_else(|| Seen::of(wait.pid));
-            let counted = Counted::begin(seen, self.recording, Since::default())?;
+            let shown_as = self.shown_as(wait);
+            let seen = self.expected.take_if(|seen| Some(seen.pid) == shown_as);
+            let seen = seen.unwrap_or_else(|| shown_as.map_or_else(Seen::nothing, Seen::of));
+            let counted = Counted::begin(wait.pid, seen, self.recording, Since::default())?;
             let recorded = if counted.modules.are_unknown() { self.recorded(wait.section) } else { None };
             let mut image = Image { counted, recorded, last: Instant::now() };
             self.early
@@ -207,6 +210,16 @@ impl Counting<'_> {
         image.look_at_recorded(wait);
         events(wait).into_iter().flatten().for_each(|event| image.counted.take(event));
         Ok(())
+    }
+
+    /// As which process `/proc` shows the one that waited.
+    fn shown_as(&self, wait: &FutexRecord) -> Option<u32> {
+        let proc = Path::new("/proc");
+        let namespace = self.recording.image(wait.section).map_or(0, |image| image.pid_namespace);
+        if namespace == 0 || Some(namespace) == namespace_of(&proc.join("self")) {
+            return Some(wait.pid);
+        }
+        shown_as(proc, namespace, wait.pid)
     }
 
     fn recorded(&self, section: u64) -> Option<Mappings> {
@@ -239,6 +252,23 @@ impl Counting<'_> {
     }
 }
 
+/// The number of the PID namespace of the process with this directory in `/proc`.
+fn namespace_of(process: &Path) -> Option<u64> {
+    let link = fs::read_link(process.join("ns/pid")).ok()?;
+    link.to_str()?.strip_prefix("pid:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// As which process `proc` shows the one that has this identifier in a PID namespace of this number; none if it shows none.
+fn shown_as(proc: &Path, namespace: u64, pid: u32) -> Option<u32> {
+    let is_it = |shown: &u32| {
+        let process = proc.join(shown.to_string());
+        // The second takes the rights to the process, and most are told apart by the first.
+        inside(&process) == Some(pid) && namespace_of(&process) == Some(namespace)
+    };
+    let shown = fs::read_dir(proc).ok()?.flatten();
+    shown.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).find(is_it)
+}
+
 /// Whether the call woke threads, and is no wait.
 fn is_wake(call: &FutexRecord) -> bool {
     [libc::FUTEX_WAKE, libc::FUTEX_WAKE_BITSET].contains(&(call.operation as i32 & libc::FUTEX_CMD_MASK))
@@ -268,6 +298,9 @@ fn events(wait: &FutexRecord) -> [Option<FutexEvent>; 3] {
 mod tests {
     use super::super::futex_waits::FutexWaits;
     use super::*;
+    use profile::format::{PAGE, Process, ProcessValues, Type, UNIT, head};
+    use profile::session::Overwrite;
+    use std::os::unix::fs::FileExt as _;
 
     fn wait(begun_ns: u64, ended_ns: u64, woke: bool) -> FutexRecord {
         FutexRecord {
@@ -280,6 +313,57 @@ mod tests {
             woke,
             ..FutexRecord::default()
         }
+    }
+
+    /// Two containers, each with a process 1, and the launcher's own, where that is another one.
+    #[test]
+    fn a_process_is_found_by_its_namespace_and_what_it_is_called_there() {
+        let proc = tempfile::tempdir().unwrap();
+        for (pid, namespace, identifiers) in
+            [(1, 7, "1"), (41, 8, "41 1"), (42, 8, "42 2"), (51, 9, "51 1"), (61, 10, "61 3 1")]
+        {
+            let process = proc.path().join(pid.to_string());
+            fs::create_dir_all(process.join("ns")).unwrap();
+            std::os::unix::fs::symlink(format!("pid:[{namespace}]"), process.join("ns/pid")).unwrap();
+            fs::write(
+                process.join("status"),
+                format!("Name:\tx\nNSpid:\t{}\n", identifiers.replace(' ', "\t")),
+            )
+            .unwrap();
+        }
+        fs::create_dir(proc.path().join("sys")).unwrap();
+        let of = |namespace, pid| shown_as(proc.path(), namespace, pid);
+        assert_eq!([of(7, 1), of(8, 1), of(8, 2), of(9, 1)], [Some(1), Some(41), Some(42), Some(51)]);
+        assert_eq!((of(10, 1), of(10, 3)), (Some(61), None), "its innermost namespace counts");
+        assert_eq!((of(8, 41), of(11, 1)), (None, None), "it has ended");
+    }
+
+    /// Nothing is read of the launcher's process with the number that another one has in its container.
+    #[test]
+    fn a_process_of_another_namespace_is_not_taken_for_one_of_this() {
+        let Some(namespace) = namespace_of(Path::new("/proc/self")) else {
+            return println!("skipped: /proc does not tell namespaces");
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("p.contend");
+        let recording = Recording::create(&path, 1 << 20, 1, Overwrite::Profiles).unwrap();
+        let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let own = std::process::id();
+        let shown_as = |pid_namespace| {
+            let head = head(Type::Process, Process::LENGTH);
+            let process = ProcessValues { head, pid: own.into(), pid_namespace, ..ProcessValues::default() };
+            let bytes: Vec<u8> = process.words().iter().flat_map(|word| word.to_le_bytes()).collect();
+            file.write_all_at(&bytes, PAGE + UNIT).unwrap();
+            let counting = Counting {
+                recording: &recording,
+                expected: None,
+                images: HashMap::new(),
+                early: Vec::new(),
+                remarks: Vec::new(),
+            };
+            counting.shown_as(&FutexRecord { section: PAGE / UNIT, pid: own, ..FutexRecord::default() })
+        };
+        assert_eq!([shown_as(namespace), shown_as(0), shown_as(1)], [Some(own), Some(own), None]);
     }
 
     /// A thread that lost the lock to another one sleeps again; one that has released it has woken the next.

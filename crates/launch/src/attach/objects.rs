@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A function that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,13 +172,13 @@ struct Identifiers {
 impl Identifiers {
     /// `None` for a process whose threads are called there as they are here.
     fn of(pid: u32) -> Option<Self> {
-        let first = inside(pid, pid).filter(|&inside| inside != pid)?;
+        let first = inside(&directory_of(pid, pid)).filter(|&inside| inside != pid)?;
         Some(Self { pid, first, known: RefCell::default() })
     }
 
     /// The thread that has called itself this.
     fn thread(&self, tid: u32) -> Option<u32> {
-        let is_it = |here: u32| inside(self.pid, here) == Some(tid);
+        let is_it = |here: u32| inside(&directory_of(self.pid, here)) == Some(tid);
         let known = self.known.borrow().get(&tid).copied().filter(|&here| is_it(here));
         known.or_else(|| {
             let here = threads(self.pid).ok()?.into_iter().find(|&here| is_it(here))?;
@@ -188,9 +188,14 @@ impl Identifiers {
     }
 }
 
-/// What a thread calls itself: the last of its identifiers, of the innermost namespace.
-fn inside(pid: u32, tid: u32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+/// Where `/proc` shows a thread.
+fn directory_of(pid: u32, tid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/task/{tid}"))
+}
+
+/// What a process or thread, of which `/proc` has this directory, calls itself: the last of its identifiers, of the innermost namespace.
+pub(super) fn inside(directory: &Path) -> Option<u32> {
+    let status = std::fs::read_to_string(directory.join("status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     line.split_whitespace().next_back()?.parse().ok()
 }
@@ -249,7 +254,7 @@ impl Memory {
         match &self.inside {
             _ if tid == 0 => None,
             Some(inside) => inside.thread(tid),
-            None => Path::new(&format!("/proc/{}/task/{tid}", self.pid)).exists().then_some(tid),
+            None => directory_of(self.pid, tid).exists().then_some(tid),
         }
     }
 

@@ -27,7 +27,7 @@ extern "C" fn contend_recorder(version: u32) -> *const Hooks {
 
 extern "C" fn acquired(trace: &Trace, of: &Use, wait_started: u64) {
     let wait_started = (wait_started != 0).then_some(wait_started);
-    RECORDER.acquired(thread::current().recording(), trace, of.kind, of.mode, of.address, wait_started);
+    RECORDER.acquired(thread::current().recording(), trace, of.kind, of.mode, of, wait_started);
 }
 
 extern "C" fn releasing(trace: &Trace, mode: Mode) {
@@ -36,7 +36,7 @@ extern "C" fn releasing(trace: &Trace, mode: Mode) {
 
 extern "C" fn waits(trace: &Trace, of: &Use) -> u64 {
     thread::current().is_in_told_wait.set(true);
-    RECORDER.waits(thread::current().recording(), trace, of.kind, of.mode, of.address)
+    RECORDER.waits(thread::current().recording(), trace, of.kind, of.mode, of)
 }
 
 extern "C" fn waits_no_more() {
@@ -45,11 +45,11 @@ extern "C" fn waits_no_more() {
 }
 
 extern "C" fn try_failed(trace: &Trace, of: &Use) {
-    RECORDER.try_failed(thread::current().recording(), trace, of.kind, of.mode, of.address);
+    RECORDER.try_failed(thread::current().recording(), trace, of.kind, of.mode, of);
 }
 
 extern "C" fn timed_out(trace: &Trace, of: &Use) {
-    RECORDER.timed_out(thread::current().recording(), trace, of.kind, of.mode, of.address);
+    RECORDER.timed_out(thread::current().recording(), trace, of.kind, of.mode, of);
 }
 
 extern "C" fn condition_waits() -> u64 {
@@ -62,7 +62,7 @@ extern "C" fn condition_waits() -> u64 {
 extern "C" fn condition_waited(trace: &Trace, of: &Use, started: u64, timed_out: bool) {
     thread::current().is_in_told_wait.set(false);
     let outcome = if timed_out { Outcome::TimedOut } else { Outcome::Woken };
-    RECORDER.cond_waited(thread::current().recording(), trace, of.address, started, None, outcome);
+    RECORDER.cond_waited(thread::current().recording(), trace, of, started, None, outcome);
 }
 
 extern "C" fn destroyed(trace: &Trace) {

@@ -11,7 +11,7 @@ use profile::format::{FRAMES, HeaderValues, MAGIC, PAGE, VERSION};
 use profile::record::Host;
 
 use super::{maps, off_core};
-use crate::files::{fresh_memory, read_file};
+use crate::files::{fresh_memory, read_file, read_link};
 use crate::signals_blocked::with_signals_blocked;
 use crate::unwind;
 
@@ -92,6 +92,16 @@ pub(super) fn variable(name: &CStr) -> Option<&'static CStr> {
         let value = libc::getenv(name.as_ptr());
         if value.is_null() || *value == 0 { None } else { Some(CStr::from_ptr(value)) }
     }
+}
+
+/// The number of the PID namespace of this process; 0 where `/proc` does not tell it.
+pub(super) fn pid_namespace() -> u64 {
+    let saved = Errno::save();
+    let mut link = [0; 32];
+    let link = read_link(c"/proc/self/ns/pid", &mut link);
+    saved.restore();
+    let digits = link.split(|byte| !byte.is_ascii_digit()).find(|digits| !digits.is_empty());
+    digits.and_then(decimal).unwrap_or(0)
 }
 
 /// A profile file in memory.

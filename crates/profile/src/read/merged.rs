@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use flate2::Compression;
@@ -36,10 +37,10 @@ pub fn is_merged(path: &Path) -> bool {
     files::open(path).is_some_and(|file| begins(&file))
 }
 
-/// The same of a file at its begin.
-fn begins(mut file: &File) -> bool {
+/// The same of an open file.
+pub(crate) fn begins(file: &File) -> bool {
     let mut begin = [0; MAGIC.len()];
-    file.read_exact(&mut begin).is_ok() && begin == MAGIC
+    file.read_exact_at(&mut begin, 0).is_ok() && begin == MAGIC
 }
 
 /// The profiles of a file, with their names: those that were merged there, or the one that the file is.

@@ -23,7 +23,7 @@ use super::table::{
 use super::times::Ticks;
 use super::warnings::{judge_concurrency, of_java, of_unread, warnings};
 use super::while_held::WhileHeld;
-use crate::format::{HeaderValues, ProcessValues, Quantity};
+use crate::format::{HeaderValues, Lock, ProcessValues, Quantity};
 use crate::record::MERGED;
 
 /// Ticks of one mode of one lock, on their way to [`Usage`].
@@ -305,6 +305,7 @@ fn rows_of_section<'p>(
             places: named.places,
             replaced: named.replaced,
             kind: LockKind::by_number(lock.kind as u32),
+            by_hooks: lock.flags & Lock::BY_HOOKS != 0,
             caller: named.caller,
             file: named.file,
             source: named.source,

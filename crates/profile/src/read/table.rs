@@ -313,6 +313,8 @@ pub struct LockRow {
     pub replaced: bool,
     /// What it is.
     pub kind: LockKind,
+    /// It is no pthread's: the program told the recorder of it, see [`crate::hooks`]. `contend run` puts no lock in its place.
+    pub by_hooks: bool,
     /// The first function outside locking wrappers that made it, or takes it; empty if unknown.
     pub caller: String,
     /// The program or library that its variable lies in, or else that the caller's code is in; empty if unknown.
@@ -371,6 +373,7 @@ impl LockRow {
             places: Arc::from([]),
             replaced: false,
             kind,
+            by_hooks: false,
             caller: String::new(),
             file: String::new(),
             source: None,

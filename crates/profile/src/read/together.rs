@@ -208,6 +208,7 @@ fn sum(parts: &[Part<'_>], intervals: &[Interval], id: LockId, several: bool) ->
     LockRow {
         id,
         pid: if several { 0 } else { worst.pid },
+        by_hooks: rows().any(|row| row.by_hooks), // older profiles do not say so
         generations: count(|row| row.generations),
         threads: count(|row| row.threads),
         threads_ns: rows().map(|row| row.threads_ns).sum::<f64>() + unused_ns(parts, intervals),
@@ -460,6 +461,16 @@ mod tests {
         assert_eq!(header.operations, Some(30));
         assert_eq!((header.elapsed_ns, header.cores_used), (3e9, 1.5));
         assert_eq!(row.acquisitions_per_operation, Some(400.0 / 30.0));
+    }
+
+    /// A recorder of before does not tell.
+    #[test]
+    fn a_lock_is_the_programs_own_if_one_of_its_profiles_says_so() {
+        let [older, mut newer] = [table("TABLE", 300, 70.0), table("TABLE", 100, 50.0)];
+        newer.rows[0].by_hooks = true;
+        let sum = LockTable::together(&named([older, newer, table("LOG", 5, 10.0)])).expect("three profiles");
+        let rows: Vec<_> = sum.rows.iter().map(|row| (&*row.name, row.by_hooks)).collect();
+        assert_eq!(rows, [("TABLE", true), ("LOG", false)]);
     }
 
     /// An interval in which one of two locks of a name was used says the name, the others say the site.

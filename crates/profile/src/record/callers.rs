@@ -10,9 +10,9 @@ use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering, Ordering::Relaxed};
 
 use super::locks::zeroed_once;
-use super::long_holds::{Held, KEPT_FROM};
+use super::long_holds::{Held, KEPT_FROM_NS};
 use super::pairs::place_of;
-use super::stacks::{LeadsTo, PER_WALK};
+use super::stacks::{LeadsTo, PER_WALK_NS};
 use super::threads::ThreadPart;
 use super::{Host, PerThread, Recorder, Trace, add};
 use crate::arena::Block;
@@ -23,8 +23,8 @@ pub(super) const CALLER_SHIFT: u32 = 2;
 /// Those bits. 0 in them stands for a caller that the pair does not remember.
 pub(super) const CALLER: u64 = 0xf << CALLER_SHIFT;
 
-/// Ticks from which on a hold is noted by its caller even where its thread has never waited: about 10 µs.
-const LONG: u64 = 1 << 15;
+/// From which on a hold is noted by its caller even where its thread has never waited.
+const LONG_NS: u64 = 10_000;
 
 /// The caller in a pair's `state`, from 1, or 0.
 pub(crate) fn caller_in(state: u64) -> usize {
@@ -181,7 +181,8 @@ impl<H: Host> Recorder<H> {
             }
         }
         let caller = called.checked_sub(1).map_or(0, |slot| pair.callers()[slot].load(Relaxed));
-        if caller == 0 || !self.long_holds.may_walk_after_wait(&self.host, lock, ended) {
+        let per_walk = self.rate.ticks(PER_WALK_NS);
+        if caller == 0 || !self.long_holds.may_walk_after_wait(&self.host, lock, ended, per_walk) {
             return false;
         }
         if let Some(by_stack) = self.walk(t, lock, caller, LeadsTo::Acquisition) {
@@ -195,7 +196,7 @@ impl<H: Host> Recorder<H> {
     /// which took time.
     #[inline]
     pub(super) fn held_from(&self, t: &PerThread, pair: &Pair, state: u64, ticks: u64) -> Option<&ByStack> {
-        if pair.by_caller.load(Relaxed) != 0 || ticks >= LONG {
+        if pair.by_caller.load(Relaxed) != 0 || ticks >= self.rate.ticks(LONG_NS) {
             return self.note_hold(t, pair, state, ticks);
         }
         None
@@ -218,13 +219,15 @@ impl<H: Host> Recorder<H> {
             held = holds.load(Relaxed);
         }
         // What is not long is looked at ever more rarely: it tells who takes the lock through a wrapper.
-        let kept = ticks >= KEPT_FROM;
+        let kept = ticks >= self.rate.ticks(KEPT_FROM_NS);
         if !kept && !held.is_power_of_two() {
             return None;
         }
         let lock = lock_of(pair);
         let caller = t.taken_from().and_then(|taken_from| taken_from.get(lock))?;
-        let may_walk = ticks >= PER_WALK || self.long_holds.may_walk_before_release(&self.host, lock, ended);
+        let per_walk = self.rate.ticks(PER_WALK_NS);
+        let may_walk =
+            ticks >= per_walk || self.long_holds.may_walk_before_release(&self.host, lock, ended, per_walk);
         let by_stack = if may_walk { self.walk(t, lock, caller, LeadsTo::Release) } else { None };
         if let Some(by_stack) = by_stack {
             by_stack.holds.fetch_add(1, Relaxed);

@@ -10,8 +10,8 @@ use crate::format::{Histograms, NOTED, Pair, QUANTITIES, UNIT};
 use crate::histogram::BUCKETS;
 
 /// What takes longer was interrupted: another thread had its core, or a signal handler ran, which costs the program nothing more than it
-/// would without recording. Ticks: some 50 µs on x86-64, of which a record takes a tenth.
-const LONGEST: u64 = 1 << 17;
+/// would without recording. A record takes a tenth of it.
+const LONGEST_NS: u64 = 50_000;
 
 impl<H: Host> Recorder<H> {
     /// Measures what recording costs here: for each of the four `cost_*` words of [`Process`](crate::format::Process), in their order.
@@ -27,7 +27,8 @@ impl<H: Host> Recorder<H> {
     #[inline(never)]
     pub(super) fn count_own_cost(&self, started: u64) {
         if let Some(process) = self.process() {
-            process.records_ticks.fetch_add(H::stamp().saturating_sub(started).min(LONGEST), Relaxed);
+            let ticks = H::stamp().saturating_sub(started);
+            process.records_ticks.fetch_add(ticks.min(self.rate.ticks(LONGEST_NS)), Relaxed);
         }
     }
 
@@ -57,7 +58,7 @@ impl<H: Host> Recorder<H> {
                 t.skip.set(u32::MAX);
                 let start = H::stamp();
                 for _ in 0..PAIRS {
-                    let call = Call { object: 0, caller: 1 };
+                    let call = Call::new(0, 1);
                     self.acquired(&t, &bench.trace, ObjectKind::Mutex, Mode::Exclusive, call, None);
                     self.releasing(&t, &bench.trace, Mode::Exclusive);
                 }

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, Ordering::Re
 
 use pthread::object::ObjectKind;
 
-use super::{Host, MERGED, PerThread, Recorder, Trace};
+use super::{Call, Host, MERGED, PerThread, Recorder, Trace};
 use crate::arena::Need;
 use crate::format::{BlockHeader, FRAMES, LOCK_LENGTH, Lock, Site, Type, UNIT, head};
 
@@ -50,14 +50,14 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline(never)]
-    pub(super) fn register(&self, trace: &Trace, kind: ObjectKind, address: usize) -> u32 {
+    pub(super) fn register(&self, trace: &Trace, kind: ObjectKind, call: Call) -> u32 {
         let mut frames = [0; FRAMES];
         let note = trace.released.load(Relaxed);
         let made = self.stacks.get(note, &mut frames);
         let origin = if made.is_some() { INITIALISED | note >> ORDINAL << ORDINAL } else { TOUCHED };
         let depth = made.unwrap_or_else(|| self.host.stack(&mut frames).min(FRAMES));
-        let number = self.lock_again(kind, address, &frames[..depth]).unwrap_or_else(|| {
-            self.new_lock(kind, address, &frames[..depth], origin).unwrap_or_else(|| {
+        let number = self.lock_again(kind, call, &frames[..depth]).unwrap_or_else(|| {
+            self.new_lock(kind, call, &frames[..depth], origin).unwrap_or_else(|| {
                 if let Some(process) = self.process() {
                     process.merged_locks.fetch_add(1, Relaxed);
                 }
@@ -75,12 +75,13 @@ impl<H: Host> Recorder<H> {
     }
 
     /// The lock of the same kind that the same call path first touched at the same address before, as a new generation.
-    fn lock_again(&self, kind: ObjectKind, address: usize, frames: &[u64]) -> Option<u32> {
-        let number = self.remembered[remembered(address)].load(Relaxed);
+    fn lock_again(&self, kind: ObjectKind, call: Call, frames: &[u64]) -> Option<u32> {
+        let number = self.remembered[remembered(call.object)].load(Relaxed);
         let lock = self.lock(number)?;
         let of_lock = lock.kind.load(Relaxed);
-        let same = lock.address.load(Relaxed) == address as u64
+        let same = lock.address.load(Relaxed) == call.object as u64
             && of_lock as u32 == kind as u32
+            && lock.flags.load(Relaxed) == flags_of(call)
             && lock.frames.load(Relaxed) >> 32 == hash_of(frames) >> 32;
         if !same {
             return None;
@@ -90,7 +91,7 @@ impl<H: Host> Recorder<H> {
     }
 
     #[inline(never)]
-    fn new_lock(&self, kind: ObjectKind, address: usize, frames: &[u64], origin: u64) -> Option<u32> {
+    fn new_lock(&self, kind: ObjectKind, call: Call, frames: &[u64], origin: u64) -> Option<u32> {
         let header = self.arena.header()?;
         // Lock records get a quarter of the file at most: without pairs they say nothing.
         if !self.has_space_for_locks() {
@@ -100,8 +101,9 @@ impl<H: Host> Recorder<H> {
         header.lock_bytes.fetch_add(LOCK_LENGTH as u64, Relaxed);
         // SAFETY: the space is this call's alone, long enough and aligned, in the mapping.
         let lock = unsafe { &*start.cast::<LockAndStack>() };
-        lock.address.store(address as u64, Relaxed);
+        lock.address.store(call.object as u64, Relaxed);
         lock.kind.store(kind as u64, Relaxed);
+        lock.flags.store(flags_of(call), Relaxed);
         lock.frames.store(frames.len() as u64 | hash_of(frames) >> 32 << 32, Relaxed);
         lock.origin.store(origin, Relaxed);
         for (word, &frame) in lock.stack.iter().zip(frames) {
@@ -112,7 +114,7 @@ impl<H: Host> Recorder<H> {
         if origin == TOUCHED {
             self.sites.is_new(&self.host, number, frames);
         }
-        self.remembered[remembered(address)].store(number, Relaxed);
+        self.remembered[remembered(call.object)].store(number, Relaxed);
         Some(number)
     }
 
@@ -335,6 +337,11 @@ pub(super) fn hash_of(frames: &[u64]) -> u64 {
         let hash = (hash ^ frame).wrapping_mul(0x0100_0000_01b3);
         hash ^ hash >> 29
     })
+}
+
+/// What a lock's record says of how the lock is recorded.
+fn flags_of(call: Call) -> u64 {
+    if call.by_hooks { Lock::BY_HOOKS } else { 0 }
 }
 
 fn remembered(address: usize) -> usize {

@@ -12,8 +12,8 @@ use super::callers::{caller_of_lock, word_of_caller};
 use super::locks::zeroed_once;
 use super::stacks::may_walk;
 
-/// Ticks from which on a hold is kept: about 3 µs, beside which it costs little to keep it.
-pub(super) const KEPT_FROM: u64 = 1 << 13;
+/// From which on a hold is kept: beside it, it costs little to keep it.
+pub(super) const KEPT_FROM_NS: u64 = 3_000;
 
 /// Holds that are kept of one lock: they fill three cache lines with their count, which the holder that has waited reads.
 const KEPT: usize = 5;
@@ -78,16 +78,23 @@ impl LongHolds {
         hold.stack.store(held.stack, Relaxed);
     }
 
-    /// Whether the stack of a thread that has waited for this lock may be walked now.
-    pub(super) fn may_walk_after_wait(&self, host: &impl Host, lock: u32, now: u64) -> bool {
+    /// Whether the stack of a thread that has waited for this lock may be walked now, where a walk is worth so many ticks of the lock's
+    /// time.
+    pub(super) fn may_walk_after_wait(&self, host: &impl Host, lock: u32, now: u64, per_walk: u64) -> bool {
         let places = zeroed_once(&self.0, host, PLACES);
-        places.is_some_and(|places| may_walk(&places[lock as usize % PLACES].next_of_wait, now))
+        places.is_some_and(|places| may_walk(&places[lock as usize % PLACES].next_of_wait, now, per_walk))
     }
 
-    /// Whether the stack of a thread that is about to release this lock may be walked now.
-    pub(super) fn may_walk_before_release(&self, host: &impl Host, lock: u32, now: u64) -> bool {
+    /// The same of a thread that is about to release this lock.
+    pub(super) fn may_walk_before_release(
+        &self,
+        host: &impl Host,
+        lock: u32,
+        now: u64,
+        per_walk: u64,
+    ) -> bool {
         let places = zeroed_once(&self.0, host, PLACES);
-        places.is_some_and(|places| may_walk(&places[lock as usize % PLACES].next_of_hold, now))
+        places.is_some_and(|places| may_walk(&places[lock as usize % PLACES].next_of_hold, now, per_walk))
     }
 
     /// Tells `behind` of each hold of this lock the part that lasted in the wait from `began` to `ended`, and for how many ticks. Returns

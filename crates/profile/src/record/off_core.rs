@@ -15,7 +15,7 @@
 //! A signal handler may come in between, and look too. It finds that a look is going on, and does without.
 //!
 //! Programs whose threads sleep at every hand-over would be slowed down by a look at each. So a thread looks for a hold that is in no
-//! other one at most once in [`RARELY`] ticks; holds that begin before that are of unknown kind, whatever happens in them, and the
+//! other one at most once in [`RARELY_NS`]; holds that begin before that are of unknown kind, whatever happens in them, and the
 //! shares are those of the others.
 
 use core::cell::Cell;
@@ -46,8 +46,8 @@ pub(super) struct OffCore {
     known: Cell<bool>,
 }
 
-/// Ticks between looks for holds that are in no other one: some 100 µs, in which a look is 1 or 2 per cent.
-const RARELY: u64 = 250_000;
+/// Between looks for holds that are in no other one: a look is 1 or 2 per cent of that.
+const RARELY_NS: u64 = 100_000;
 
 /// What a pair says of `lost_before` where it is unknown what its thread does in the hold. Ticks do not come so far.
 const UNKNOWN: u64 = u64::MAX;
@@ -159,7 +159,10 @@ impl<H: Host> Recorder<H> {
     pub(super) fn look_at_beginning(&self, t: &PerThread, within: bool, now: u64) -> bool {
         let of = &t.off_core;
         let looked = of.looked.get();
-        if looked == 0 || (within && of.known.get()) || now.saturating_sub(looked) > RARELY {
+        if looked == 0
+            || (within && of.known.get())
+            || now.saturating_sub(looked) > self.rate.ticks(RARELY_NS)
+        {
             self.look(t, 0);
             return true;
         }

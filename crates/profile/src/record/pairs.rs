@@ -7,7 +7,9 @@ use super::table::{Entry, Table};
 use super::threads::ThreadPart;
 use pthread::object::ObjectKind;
 
-use super::{Host, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of, new_pair};
+use super::{
+    Call, Host, MERGED, Mode, PerThread, READ_HOLD, Recorder, Trace, UNTIMED, add, key_of, new_pair,
+};
 use crate::arena::{Block, Need};
 use crate::format::{
     ByCaller, CALLERS, Header, Histograms, NOTE_SHIFT, NOTED, Pair, Quantity, Type, UNIT, head,
@@ -29,13 +31,13 @@ impl<H: Host> Recorder<H> {
         trace: &Trace,
         kind: ObjectKind,
         mode: Mode,
-        address: usize,
+        call: Call,
     ) -> Option<&'t Pair> {
         if let Some(pair) = t.find(key_of(trace.lock(), mode)) {
             return Some(pair);
         }
         let started = H::stamp();
-        let pair = self.without_reentry(t, || self.make_pair(t, trace, kind, mode, address)).flatten();
+        let pair = self.without_reentry(t, || self.make_pair(t, trace, kind, mode, call)).flatten();
         self.count_own_cost(started);
         let pair = pair?;
         // SAFETY: pairs lie in the mapping, which stays.
@@ -50,7 +52,7 @@ impl<H: Host> Recorder<H> {
         trace: &Trace,
         kind: ObjectKind,
         mode: Mode,
-        address: usize,
+        call: Call,
     ) -> Option<NonNull<Pair>> {
         if t.slot.get().is_null() && !self.enter(t) {
             return None;
@@ -58,7 +60,7 @@ impl<H: Host> Recorder<H> {
         self.touches_a_lock(t);
         let mut lock = trace.lock();
         if lock == 0 {
-            lock = self.register(trace, kind, address);
+            lock = self.register(trace, kind, call);
         } else {
             self.add_site(lock);
         }

@@ -1,8 +1,8 @@
 //! What is done with a lock by whole stacks: a wrapper that is not inlined calls the lock functions for all of its callers, so that the
 //! return address of the lock call says nothing.
 //!
-//! A walk of the stack takes some thousand ticks, in which the calling thread has the lock. So it is done on ways that are slow
-//! already, after a wait and before the release of a long hold, and for each lock in [`PER_WALK`] ticks once on average. Who held a lock
+//! A walk of the stack takes some microseconds, in which the calling thread has the lock. So it is done on ways that are slow
+//! already, after a wait and before the release of a long hold, and for each lock in [`PER_WALK_NS`] once on average. Who held a lock
 //! is told by the release: of the calls that led to the acquisition, nothing is left by then but what they have in common with it.
 //!
 //! The records are in the file, and all threads of the process add to them. A table of hashes finds them.
@@ -30,23 +30,22 @@ const IN_BLOCK: usize = 63;
 /// Stacks of one process. Further ones are not told apart.
 const MOST: usize = 1 << 12;
 
-/// Ticks of a lock's time for each walk of a stack, some 400 µs: a walk is less than one per cent of them. A hold or wait that lasted so
-/// long pays for its own.
-pub(super) const PER_WALK: u64 = 1 << 20;
+/// A lock's time for each walk of a stack: a walk is less than one per cent of it. A hold or wait that lasted so long pays for its own.
+pub(super) const PER_WALK_NS: u64 = 400_000;
 
 /// Walks that a lock may be behind: those that wait for one long hold end their waits together.
 const SAVED: u64 = 8;
 
-/// Whether a stack may be walked now for a lock; if so, that is taken off what the lock has saved. Two threads that ask at the same
-/// moment may both hear yes.
-pub(super) fn may_walk(next: &AtomicU64, now: u64) -> bool {
+/// Whether a stack may be walked now for a lock, which pays so many ticks for it; if so, that is taken off what the lock has saved. Two
+/// threads that ask at the same moment may both hear yes.
+pub(super) fn may_walk(next: &AtomicU64, now: u64, per_walk: u64) -> bool {
     let at = next.load(Relaxed);
     // Anything but the near future is another file's, or was never written.
-    let at = if at > now.saturating_add(PER_WALK) { 0 } else { at.max(now.saturating_sub(SAVED * PER_WALK)) };
+    let at = if at > now.saturating_add(per_walk) { 0 } else { at.max(now.saturating_sub(SAVED * per_walk)) };
     if at > now {
         return false;
     }
-    next.store(at.saturating_add(PER_WALK), Relaxed);
+    next.store(at.saturating_add(per_walk), Relaxed);
     true
 }
 
@@ -205,9 +204,10 @@ mod tests {
 
     #[test]
     fn a_lock_pays_for_its_walks_in_time_and_saves_for_a_few() {
+        const PER_WALK: u64 = 1_000;
         let next = AtomicU64::new(0);
-        let walks =
-            |now: u64| core::iter::repeat_with(|| may_walk(&next, now)).take_while(|&may| may).count() as u64;
+        let may = |now: u64| may_walk(&next, now, PER_WALK);
+        let walks = |now: u64| core::iter::repeat_with(|| may(now)).take_while(|&may| may).count() as u64;
         let start = 100 * PER_WALK;
         assert_eq!(walks(start), SAVED + 1);
         assert_eq!(walks(start + PER_WALK - 1), 0);

@@ -28,6 +28,8 @@ const MOST_SITES: usize = 1 << 12;
 pub struct AttachedImage<'a> {
     /// Its identifier.
     pub pid: u32,
+    /// Whether `/proc` shows it and its threads under these identifiers: not where they are counted in another PID namespace.
+    pub is_shown: bool,
     /// Its arguments, each ended by a zero.
     pub arguments: &'a [u8],
     /// The path of its program.
@@ -75,7 +77,8 @@ pub struct AttachedBehind<'a> {
 pub struct AttachedSection<'r> {
     recording: &'r Recording,
     number: u64,
-    pid: u32,
+    /// Where `/proc` tells the names of its threads, if it does.
+    shown_as: Option<u32>,
     process: &'r Process,
     /// Where the next locks, distributions and holders go.
     block: Option<Block>,
@@ -142,7 +145,7 @@ impl<'r> AttachedSection<'r> {
         Ok(Self {
             recording,
             number,
-            pid: image.pid,
+            shown_as: image.is_shown.then_some(image.pid),
             process,
             block: None,
             locks: HashMap::new(),
@@ -397,9 +400,10 @@ impl<'r> AttachedSection<'r> {
         Some(ThreadOfSection { record, position, block, pairs: HashMap::new() })
     }
 
-    /// A thread's name in two halves; zeros once it has ended.
+    /// A thread's name in two halves; zeros once it has ended, and where it is not shown.
     fn name_of(&self, tid: u32) -> [u64; 2] {
-        let name = std::fs::read(format!("/proc/{}/task/{tid}/comm", self.pid)).unwrap_or_default();
+        let read = |pid| std::fs::read(format!("/proc/{pid}/task/{tid}/comm")).ok();
+        let name = self.shown_as.and_then(read).unwrap_or_default();
         let mut halves = [0; 16];
         name.iter().take_while(|&&byte| byte != b'\n').zip(&mut halves).for_each(|(byte, to)| *to = *byte);
         let half = |i: usize| u64::from_le_bytes(std::array::from_fn(|k| halves[i * 8 + k]));

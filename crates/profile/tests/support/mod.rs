@@ -16,6 +16,8 @@ use pthread::object::ObjectKind;
 thread_local! {
     /// Ticks.
     pub(crate) static NOW: Cell<u64> = const { Cell::new(1_000) };
+    /// How long a tick is.
+    pub(crate) static NS_PER_TICK: Cell<u64> = const { Cell::new(1) };
     /// The core that the thread is on.
     pub(crate) static CORE: Cell<u32> = const { Cell::new(0) };
     /// Stack of the next lock that is touched first.
@@ -45,6 +47,10 @@ pub(crate) fn pass(ticks: u64) {
     NOW.set(NOW.get() + ticks);
 }
 
+fn now_ns() -> u64 {
+    NOW.get() * NS_PER_TICK.get()
+}
+
 pub(crate) struct Fake;
 
 impl Grow for Fake {
@@ -61,7 +67,7 @@ impl Host for Fake {
         CORE.get()
     }
     fn monotonic_ns(&self) -> u64 {
-        NOW.get()
+        now_ns()
     }
     fn zeroed(&self, bytes: usize) -> *mut u8 {
         // SAFETY: the layout is not empty.
@@ -141,7 +147,7 @@ impl File {
         let base = unsafe { alloc_zeroed(layout) };
         // SAFETY: page-aligned zeros, longer than a header.
         let header = unsafe { &*base.cast::<Header>() };
-        write_header(header, limit, period, NOW.get(), NOW.get(), 0);
+        write_header(header, limit, period, NOW.get(), now_ns(), 0);
         header.longest_waits.store(waits, std::sync::atomic::Ordering::Relaxed);
         let recorder = Recorder::new(Fake);
         // SAFETY: the memory is as long as the limit in its header; it outlives the recorder.
@@ -206,7 +212,7 @@ pub(crate) fn image(pid: u64) -> Image<'static> {
             pid,
             parent_pid: 1,
             clock_first_ticks: NOW.get(),
-            clock_first_ns: NOW.get(),
+            clock_first_ns: now_ns(),
             ..ProcessValues::default()
         },
         arguments: b"program\0argument\0",

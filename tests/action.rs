@@ -63,7 +63,8 @@ impl Runner {
 fn a_release_is_installed_and_without_one_contend_is_built() {
     let built = "cargo install --locked --path /action\n";
     for (version, curl, expected) in [
-        ("1.2.3", "exit 0", "sudo apt-get install --yes RUNNER_TEMP/contend_1.2.3-1_arm64.deb\n"),
+        ("1.2.3", "exit 0", "sudo apt-get install --yes RUNNER_TEMP/contend.deb\n"),
+        ("v1.2.3", "exit 0", "sudo apt-get install --yes RUNNER_TEMP/contend.deb\n"),
         ("1.2.3", "exit 22", built),
         ("", "exit 0", built),
     ] {
@@ -77,6 +78,40 @@ fn a_release_is_installed_and_without_one_contend_is_built() {
         let asked = "/releases/download/v1.2.3/contend_1.2.3-1_arm64.deb\n";
         assert_eq!(log.contains(asked), !version.is_empty(), "{log}");
     }
+}
+
+#[test]
+fn a_runner_without_packages_builds() {
+    for version in ["", "1.2.3"] {
+        let commands = [("dpkg", "exit 127"), ("curl", ""), ("sudo", ""), ("cargo", "")];
+        let runner = Runner::new(&commands);
+        let outcome = runner.run("Install contend", &[("VERSION", version), ("SOURCE", "/action")]);
+        assert!(outcome.succeeded(), "{outcome}");
+        assert!(!runner.log().contains("curl") && runner.log().contains("cargo install"), "{}", runner.log());
+        assert_eq!(outcome.stdout.contains("::warning::"), !version.is_empty(), "{outcome}");
+    }
+}
+
+/// Half of the words would be another gate than the one that was asked for.
+#[test]
+fn inputs_that_cannot_be_read_end_the_step_before_the_gate() {
+    for (arguments, attempts, part) in [
+        ("--threads 1,4 --metric 'ops: ([0-9]+) --base a -- b", "2", "quote"),
+        ("--base sh -c \"a\nb\" -- c", "2", "quote"),
+        ("--base a -- b", "two", "attempts"),
+        ("--base a -- b", "0", "attempts"),
+        ("--base a -- b", "", "attempts"),
+    ] {
+        let runner = Runner::new(&[("contend", "")]);
+        let outcome = runner.run("Gate", &[("ARGUMENTS", arguments), ("ATTEMPTS", attempts)]);
+        assert_eq!(outcome.code(), Some(2), "{arguments}: {outcome}");
+        assert!(outcome.stdout.contains("::error::") && outcome.stdout.contains(part), "{outcome}");
+        assert_eq!(runner.log(), "", "{arguments}");
+    }
+    let runner = Runner::new(&[("contend", "exit 2")]);
+    let outcome = runner.run("Gate", &[("ARGUMENTS", " "), ("ATTEMPTS", "2")]);
+    assert_eq!((outcome.code(), runner.log().lines().count()), (Some(2), 1), "{outcome}");
+    assert!(runner.log().ends_with("summary.md\n"), "no word is no empty word: {}", runner.log());
 }
 
 #[test]

@@ -230,6 +230,48 @@ fn prometheus_reads_it_until_the_program_ends() {
     assert!(server.wait().expect("top ends").success());
 }
 
+/// Waits for a child's end, and ends it where it hangs.
+fn ended(child: &mut Child) -> Option<ExitStatus> {
+    let begun = Instant::now();
+    while begun.elapsed() < HANG {
+        if let Some(status) = child.try_wait().expect("a child") {
+            return Some(status);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    None
+}
+
+#[test]
+fn an_interval_does_not_outlast_the_program() {
+    let mut held = Held::start();
+    let start = |arguments: &[&str]| {
+        let mut command = Command::new(CONTEND);
+        command.arg("top").arg(held.file()).args(arguments).args(["--interval", "1h"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("contend starts")
+    };
+    let [mut tables, mut server] = [&["--batch"][..], &["--prometheus", "0"]].map(start);
+    let mut printed = BufReader::new(tables.stdout.take().expect("a pipe"));
+    let mut said = BufReader::new(server.stderr.take().expect("a pipe"));
+    // Each has looked at the program once, and waits for its next look.
+    let mut first = String::new();
+    printed.read_line(&mut first).expect("a table");
+    said.read_line(&mut first).expect("where it serves");
+    assert!(first.contains("Rates are") && first.contains("serving http://"), "{first}");
+    assert!(held.end().success());
+    for follower in [&mut tables, &mut server] {
+        assert!(ended(follower).is_some_and(|status| status.success()), "it outlasts the program");
+    }
+    let mut last = String::new();
+    printed.read_to_string(&mut last).expect("text");
+    said.read_to_string(&mut last).expect("text");
+    for part in ["The program has ended", "contend: the program has ended: it exited with 0"] {
+        assert!(last.contains(part), "{part}: {last}");
+    }
+}
+
 /// `contend top` on a terminal of its own.
 struct OnTerminal {
     /// Our side; without it the terminal is closed.

@@ -23,7 +23,8 @@ use std::time::Duration;
 /// the target, each is replaced in the running binary by others, that lock alone: runs are interleaved, five rounds and more until
 /// chance no longer explains the differences. What was measured is then forecast to the target's cores.
 ///
-/// Nothing is recompiled. The advice names only locks that can be put there and whose gain is more than chance. Where nothing helps it says
+/// Nothing is recompiled. The advice names only locks that can be put there and whose gain is more than chance. Of a lock that the program
+/// records by itself (contend_recorded), in whose place none can be tried, it names what gains by the forecast. Where nothing helps it says
 /// so, and what else holds the program back. Exits with 0 whether or not there is something to do; with 3 where what was measured carries
 /// no answer, as where the machine was too busy, which then says why and what to do. Ctrl-C ends with what is known by then.
 #[derive(Debug, clap::Args)]

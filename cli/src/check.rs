@@ -34,9 +34,13 @@ use verify::check::{CheckedLock, Options, page, verification};
     after_help = AFTER_HELP
 )]
 pub(crate) struct Args {
-    /// The lock, as `contend locks` lists it, or what is no lock there: rt-mutex, ww-mutex, condvar, semaphore, barrier,
-    /// once, wait-table, upgradable
-    #[arg(value_name = "LOCK", required_unless_present_any = ["all", "list"], conflicts_with_all = ["all", "list"], value_parser = lock_names())]
+    #[arg(
+        value_name = "LOCK",
+        help = lock_help(),
+        required_unless_present_any = ["all", "list"],
+        conflicts_with_all = ["all", "list"],
+        value_parser = lock_names()
+    )]
     lock: Option<&'static Lock>,
 
     /// All of them
@@ -130,6 +134,15 @@ const INCOMPLETE: u8 = 3;
 /// All that can be checked.
 fn everything() -> impl Iterator<Item = &'static Lock> {
     LOCKS.iter().chain(ELIDED).chain(OBJECTS)
+}
+
+/// The help of LOCK, which names what `contend locks` does not list.
+fn lock_help() -> String {
+    let objects: Vec<_> = OBJECTS.iter().map(|object| object.name).collect();
+    format!(
+        "The lock, as `contend locks` lists it, or an elided form, such as elided:ticket; or what is no lock there: {}",
+        objects.join(", ")
+    )
 }
 
 fn lock_names() -> impl TypedValueParser<Value = &'static Lock> {

@@ -81,6 +81,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CORE,…", value_delimiter = ',', value_parser = Numbers::between(0, host::LAST_CORE))]
     pin: Vec<Numbers>,
 
+    /// Have the holders of swapped locks ask the kernel not to take their core away for a few microseconds, which needs Linux 7.0 and glibc
+    /// 2.41
+    #[arg(long)]
+    time_slice: bool,
+
     /// Print rows, every run's value and the noise meanwhile as JSON
     #[arg(long)]
     json: bool,
@@ -132,6 +137,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         metric,
         time_limit: args.time_limit,
         noise_limits: arguments::noise_limits(args.noise_limit),
+        time_slice: args.time_slice,
     };
     let page = output::file_at(args.html.as_deref())?;
     let picture = output::file_at(args.svg.as_deref())?;
@@ -149,7 +155,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let screen = Screen::stdout();
         print!("{}", compared.table().terminal(screen));
         println!("\n{}", screen.fit(&compared.explanation()));
-        for line in compared.untouched() {
+        for line in compared.not_compared() {
             println!("{}", screen.fit(&line));
         }
         if let Some(instruction) = compared.instruction() {

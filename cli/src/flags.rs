@@ -99,6 +99,7 @@ const FLAGS: &[(&str, Option<char>, &[&str], &str)] = &[
     ("think", None, &["SPAN"], "the time between a release and the next acquisition"),
     ("threads", None, &["N"], "numbers of threads"),
     ("time-limit", None, &["DURATION"], "how long something may take"),
+    ("time-slice", None, &[], "holders of locks ask to keep their core"),
     (
         "timeline",
         None,

@@ -10,8 +10,9 @@ use std::process::ExitCode;
 
 /// List the locks, the name first.
 ///
-/// They are in groups: those to start with; spin locks without a queue, and with one; those that sleep, as Linux has them. The groups
-/// history (what others have taken the place of) and glibc (the C library's algorithms) are there to be compared with.
+/// They are in groups: those to start with; spin locks without a queue, and with one; reader-writer locks and locks that sleep, as Linux has
+/// them. The groups history (what others have taken the place of) and glibc (the C library's algorithms) are there to be compared with, and
+/// those of the group study are under patents: no program gets them.
 ///
 /// A lock is good for the kinds of pthread object that are listed with it. `emulated` says that the waiters of
 /// the algorithm itself cannot give up, so that attempts and sleeps in turn replace timed waits. `arena` lists the
@@ -42,7 +43,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // A pipe has a line for each lock, and nothing else.
     if screen.columns().is_some() {
         let elided = ELIDED.iter().map(|lock| lock.name).collect::<Vec<_>>().join(", ");
-        let text = format!("For simulate and check, whose machines have transactions, too: {elided}.\n");
+        let text = format!(
+            "For check, and for simulate and predict on machines that have transactions, too: {elided}.\n"
+        );
         print!("\n{}", screen.fit(&text));
     }
     Ok(ExitCode::SUCCESS)

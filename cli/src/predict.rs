@@ -7,7 +7,7 @@ use crate::output::{self, own_command_line, print, print_json, tell};
 use crate::progress::BARS;
 use curve::Unit;
 use forecast::{
-    Alternative, Change, MAX_THREADS, MeasuredPoint, Question, Void, advice, alternatives, forecast,
+    Alternative, Change, MAX_THREADS, MeasuredPoint, Question, Row, Void, advice, alternatives, forecast,
     read_series,
 };
 use launch::GLIBC;
@@ -61,9 +61,11 @@ pub(crate) struct Args {
     /// answer names that [default: up to the machine's cores, or 64]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = Numbers::between(1, forecast::MAX_CORES as u32))]
     cores: Vec<Numbers>,
-    /// The locks to put in its place: names from `contend locks`, or families (blocking, test-and-set, back-off,
-    /// ticket, queue); or `elided`, which runs its sections as transactions, on a machine that has them [default: every
-    /// family; in the place of a reader-writer lock adaptive, rw, rw-queued]
+    /// The locks to put in its place: names from `contend locks`, or families, for each of which one lock is run: blocking (the C
+    /// library's own lock of that kind, and so no row of its own for a mutex or a reader-writer lock), back-off-then-sleep (futex; rw
+    /// for a reader-writer lock), test-and-set (ttas; rw-naive for a reader-writer lock), back-off (ttas-backoff), ticket and queue
+    /// (mcs); or `elided`, which runs its sections as transactions, on a machine that has them [default: every family; in the place of
+    /// a reader-writer lock adaptive, rw, rw-queued]
     #[arg(long = "lock", value_name = "LOCK,…", value_delimiter = ',')]
     locks: Vec<String>,
     /// The lock to forecast for, as `contend profile` prints its name; a function or variable without @STACK or +OFFSET
@@ -127,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = args.measured.as_deref().map(read_series).transpose()?;
     let question = question(args, measured.as_ref())?;
     let screen = Screen::stdout();
-    let forecast = match forecast(&question, &BARS)? {
+    let mut forecast = match forecast(&question, &BARS)? {
         Ok(forecast) => forecast,
         Err(void) => {
             let exit_code = refuse(&void, args.json, page, screen)?;
@@ -137,6 +139,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             return Ok(exit_code);
         }
     };
+    let mut notes = without_row(question.candidates.as_deref().unwrap_or_default(), &forecast.rows);
+    notes.append(&mut forecast.notes);
+    forecast.notes = notes;
     if args.json {
         print_json(&forecast.json())?;
     } else {
@@ -149,6 +154,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         file.write(forecast.page()?.made_by(&own_command_line()).html())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What to say of candidates that were asked for and have no row.
+fn without_row(asked: &[Alternative], rows: &[Row]) -> Vec<String> {
+    let own = rows.first().map_or("", Row::name);
+    let labels = asked.iter().map(Alternative::label);
+    let without = labels.filter(|label| !rows.iter().any(|row| row.lock.as_ref() == Some(label)));
+    let said = |label: String| {
+        format!(
+            "`{label}` has no row of its own: that is what the program's lock is already, in the row `{own}`"
+        )
+    };
+    without.map(said).collect()
 }
 
 /// Says why there is no forecast, and what to do.
@@ -242,9 +260,10 @@ fn check_measured(series: &curve::Series, candidates: &[Alternative]) -> anyhow:
     );
     let points =
         series.curves.iter().flat_map(|curve| curve.points().iter().map(move |point| (curve, point)));
-    if let Some((curve, point)) = points.clone().find(|(_, point)| point.value <= 0.0) {
+    if let Some((curve, point)) = points.clone().find(|(_, point)| point.low <= 0.0) {
+        let what = if point.value > 0.0 { "has a range from 0" } else { "is 0" };
         return Err(UsageError::new(format!(
-            "--measured: the curve of `{}` is 0 at {}: it has stopped there, and nothing goes on from it: leave that point out",
+            "--measured: the curve of `{}` {what} at {}: it has stopped there, and nothing goes on from it: leave that point out",
             text::printable(&curve.lock),
             point.cores
         ))
@@ -327,10 +346,51 @@ mod tests {
 
     #[test]
     fn a_measured_curve_that_stops_is_refused() {
-        let curve = Curve::new(GLIBC, Unit::OperationsPerSecond, Provenance::Measured).lock(GLIBC);
-        let curve = curve.with_points([Point::exact(1, 1.0), Point::exact(2, 0.0)]).expect("cores go up");
-        let error = check_measured(&Series { curves: vec![curve], ..Series::new("t") }, &[]).unwrap_err();
-        assert!(error.is::<UsageError>() && error.to_string().contains("`glibc` is 0 at 2: "), "{error}");
+        for (last, part) in [
+            (Point::exact(2, 0.0), "`glibc` is 0 at 2: "),
+            (Point { low: 0.0, ..Point::exact(2, 3.0) }, "`glibc` has a range from 0 at 2: "),
+        ] {
+            let curve = Curve::new(GLIBC, Unit::OperationsPerSecond, Provenance::Measured).lock(GLIBC);
+            let curve = curve.with_points([Point::exact(1, 1.0), last]).expect("cores go up");
+            let error = check_measured(&Series { curves: vec![curve], ..Series::new("t") }, &[]).unwrap_err();
+            assert!(error.is::<UsageError>() && error.to_string().contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_candidate_that_is_the_programs_own_lock_is_said_to_have_no_row() {
+        let asked = alternatives(&["blocking".into(), "mcs".into()]).expect("a family and a lock");
+        let row = |lock: Option<&str>| Row {
+            lock: lock.map(str::to_owned),
+            code: "glibc-mutex".into(),
+            points: Vec::new(),
+            verdict: forecast::Verdict::of(&[1], &[vec![1.0]], |drawn| drawn),
+        };
+        let said = without_row(&asked, &[row(None), row(Some("mcs"))]);
+        assert!(
+            matches!(&said[..], [one] if one.contains("`blocking`") && one.contains("row `as it is`")),
+            "{said:?}"
+        );
+        let of_all = without_row(&asked, &[row(None), row(Some("blocking")), row(Some("mcs"))]);
+        assert_eq!(of_all, [""; 0]);
+    }
+
+    #[test]
+    fn the_help_says_which_lock_is_run_for_a_family() {
+        use clap::Args as _;
+        use forecast::simulated_program::lock_for;
+        use model::Family;
+        use profile::{LockKind, ObjectKind};
+        let command = Args::augment_args(clap::Command::new("predict"));
+        let flag = command.get_arguments().find(|flag| flag.get_id() == "locks").expect("--lock");
+        let help = flag.get_long_help().or(flag.get_help()).expect("a help").to_string();
+        for family in Family::ALL.into_iter().filter(|&family| family != Family::Blocking) {
+            assert!(help.contains(family.name()), "{}", family.name());
+            for kind in [ObjectKind::Mutex, ObjectKind::Rwlock] {
+                let lock = lock_for(family.name(), family, LockKind::Object(kind));
+                assert!(help.contains(lock), "{}: {lock}: {help}", family.name());
+            }
+        }
     }
 
     #[test]

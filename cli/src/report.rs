@@ -31,7 +31,8 @@ use std::process::ExitCode;
 /// has put into one file. A lock is the same where program,
 /// name and kind are the same, in whichever process, and rates are for the time of all profiles, one after another.
 ///
-/// A mutex or block profile of a Go program, as /debug/pprof/mutex of net/http/pprof gives it, is read, too: who waits, and behind whom.
+/// A mutex or block profile of a Go program, as /debug/pprof/mutex of net/http/pprof gives it, is read, too, and so is a
+/// recording of Java's Flight Recorder: who waits, and behind whom.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   contend report p.contend                    # the locks that cost most

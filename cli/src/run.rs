@@ -16,8 +16,8 @@ use std::process::ExitCode;
 /// Run an unmodified program with other locks.
 ///
 /// Every mutex, reader-writer lock and spin lock of the pthread functions that the named lock can replace is that lock; the
-/// others stay the C library's, and so do robust, priority-inheriting and process-shared ones. Programs that it starts
-/// are run in the same way. Signals sent to the command go to the program, and the command ends as the program does; but with 3
+/// others stay the C library's, and so do robust, priority-inheriting, priority-protected and process-shared ones. Programs that it
+/// starts are run in the same way. Signals sent to the command go to the program, and the command ends as the program does; but with 3
 /// if that succeeded and a lock of --only was not swapped. A swap that changed nothing is said at the end, and so are processes
 /// that it did not reach.
 #[derive(Debug, clap::Args)]
@@ -48,6 +48,11 @@ pub(crate) struct Args {
     /// cores a program may not end
     #[arg(long)]
     pure: bool,
+
+    /// Have the holders of swapped locks ask the kernel not to take their core away for a few microseconds, which needs Linux 7.0 and glibc
+    /// 2.41. Elsewhere a line on standard error says so, and the program runs without
+    #[arg(long)]
+    time_slice: bool,
 
     /// Say at the end how many locks were swapped, how many stayed the C library's, and why
     #[arg(short, long)]
@@ -157,7 +162,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         Swaps::parse(&args.lock.join(",")).map_err(anyhow::Error::msg)?
     };
-    let swaps = Swaps { only, pure: args.pure, ..chosen };
+    let swaps = Swaps { only, pure: args.pure, time_slice: args.time_slice, ..chosen };
     let tally = SharedTally::new(args.verbose).context("cannot make memory to count in")?;
     let mut launch = Launch::new(PRELOAD, program, arguments).swaps(swaps.clone());
     if !swaps.is_empty() || args.verbose {

@@ -1,6 +1,7 @@
 //! `contend top`: the locks of a program while it runs.
 
 mod batch;
+mod end;
 mod exposition;
 mod history;
 mod http;

@@ -1,5 +1,6 @@
 //! Tables for logs, one an interval.
 
+use super::end::End;
 use super::sort::Sort;
 use crate::output;
 use humantime::format_rfc3339_millis;
@@ -23,6 +24,7 @@ pub(super) struct Plan {
 /// Prints a table for each interval, until there are enough or the program has ended.
 pub(super) fn run(mut watch: Watch, first: LiveTable, plan: &Plan) -> anyhow::Result<()> {
     let mut table = first;
+    let mut end = End::of(&watch);
     for printed in 1.. {
         plan.sort.apply(&mut table.rows);
         let now = SystemTime::now();
@@ -34,7 +36,7 @@ pub(super) fn run(mut watch: Watch, first: LiveTable, plan: &Plan) -> anyhow::Re
         if table.header.ended.is_some() || plan.count == Some(printed) {
             break;
         }
-        std::thread::sleep(plan.interval);
+        end.wait(plan.interval);
         table = watch.look()?;
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! The figures in Prometheus' text exposition format, version 0.0.4.
 
+use super::end::End;
 use super::http;
 use crate::output::tell;
 use anyhow::Context as _;
@@ -27,8 +28,9 @@ pub(super) fn run(
     std::thread::spawn(move || http::serve(&listener, &served));
     tell(&format!("serving http://{address}{}", http::PATH));
     let mut ended = first.header.ended.clone();
+    let mut end = End::of(&watch);
     while ended.is_none() {
-        std::thread::sleep(interval);
+        end.wait(interval);
         let table = watch.look()?;
         series.add(&table);
         if let Ok(mut page) = page.write() {

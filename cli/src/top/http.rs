@@ -73,7 +73,8 @@ fn respond(stream: &TcpStream, page: &RwLock<String>) -> std::io::Result<()> {
     let (status, body, head) = match request(stream)? {
         Request::Get { head, host: Some(host), .. } if !is_this_computer(&host) => (
             "421 Misdirected Request",
-            "ask for this computer by its address, its own name, or localhost\n".to_owned(),
+            "ask for this computer by its address, its host name, a name that /etc/hosts has beside that, or localhost\n"
+                .to_owned(),
             head,
         ),
         Request::Get { path, head, .. } if path == PATH => {
@@ -165,7 +166,7 @@ fn parse(text: &[u8]) -> Request {
     Request::Get { path: path.to_owned(), head: method == "HEAD", host }
 }
 
-/// Whether a client that knows this computer can mean it by a `Host`: an address, `localhost`, or its own name.
+/// Whether a client that knows this computer can mean it by a `Host`: an address, a name of the loopback interface, or a name of its own.
 fn is_this_computer(host: &str) -> bool {
     let port = |text: &str| {
         text.is_empty() || text.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
@@ -174,13 +175,46 @@ fn is_this_computer(host: &str) -> bool {
         return address.parse::<Ipv6Addr>().is_ok() && port(rest);
     }
     let (name, rest) = host.split_at(host.find(':').unwrap_or(host.len()));
-    let own = own_name();
-    let is_own = !own.is_empty() && name.eq_ignore_ascii_case(&own);
-    port(rest) && (is_own || name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok())
+    let is_address = name.parse::<IpAddr>().is_ok();
+    // The name of the root ends a name that is complete.
+    let name = name.strip_suffix('.').unwrap_or(name);
+    port(rest) && (is_address || is_among(&LOOPBACK, name) || is_among(&own_names(), name))
 }
 
-fn own_name() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned()
+/// Names that mean the loopback interface wherever they are known. None of them can be registered in the domain name system.
+const LOOPBACK: [&str; 4] = ["localhost", "localhost.localdomain", "ip6-localhost", "ip6-loopback"];
+
+fn is_among(names: &[impl AsRef<str>], name: &str) -> bool {
+    names.iter().any(|known| known.as_ref().eq_ignore_ascii_case(name))
+}
+
+/// What this computer is called by its administrator. A resolver is not asked: its answers are what an attacker changes.
+fn own_names() -> Vec<String> {
+    let [host, domain, hosts] = ["/proc/sys/kernel/hostname", "/proc/sys/kernel/domainname", "/etc/hosts"]
+        .map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    names_in(host.trim(), domain.trim(), &hosts)
+}
+
+/// The host name as it is and without its domain, with the domain that the kernel knows, and all names that a line of `/etc/hosts` has
+/// beside one of these.
+fn names_in(host: &str, domain: &str, hosts: &str) -> Vec<String> {
+    /// The domain where none is set.
+    const NONE: &str = "(none)";
+    let short = host.split('.').next().unwrap_or_default();
+    let mut names: Vec<String> =
+        [host, short].into_iter().filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    if !short.is_empty() && !domain.is_empty() && domain != NONE {
+        names.push(format!("{short}.{domain}"));
+    }
+    // Other names of the same addresses are not taken: lists that block domains give these loopback addresses.
+    let lines = hosts.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let of_lines = lines.filter_map(|line| {
+        let aliases: Vec<&str> = line.split_ascii_whitespace().skip(1).collect();
+        aliases.iter().any(|alias| is_among(&names, alias)).then_some(aliases)
+    });
+    let aliases: Vec<String> = of_lines.flatten().map(str::to_owned).collect();
+    names.extend(aliases);
+    names
 }
 
 /// Sends an answer, and waits for the other side to have it.
@@ -239,16 +273,46 @@ mod tests {
 
     #[test]
     fn a_host_is_this_computer_if_whoever_names_it_knows_that() {
-        let own = own_name();
-        for host in ["localhost", "LocalHost:9184", "127.0.0.1", "10.0.0.7:80", "[::1]:9184", "[::1]", &own] {
+        let own = own_names();
+        for host in [
+            "localhost", "LocalHost:9184", "localhost.:9184", "ip6-localhost", "127.0.0.1", "10.0.0.7:80",
+            "[::1]:9184", "[::1]",
+        ] {
             assert!(is_this_computer(host), "{host}");
+        }
+        for host in &own {
+            assert!(is_this_computer(host) && is_this_computer(&format!("{host}:9184")), "{host}");
         }
         for host in [
             "", ":80", "rebound.example", "localhost.rebound.example", "127.0.0.1.rebound.example", "::1",
-            "[::1", "[a]", "localhost:x",
+            "[::1", "[a]", "localhost:x", ".", "localhost..",
         ] {
             assert!(!is_this_computer(host), "{host}");
         }
+    }
+
+    #[test]
+    fn names_of_this_computer_are_those_that_its_administrator_wrote_beside_one_another() {
+        let hosts = "127.0.0.1 localhost\n\
+             # 127.0.1.1 web1 commented.example\n\
+             127.0.1.1\tweb1.corp.example web1 metrics # web1 noted.example\n\
+             127.0.0.1 blocked.example\n\
+             0.0.0.0 web1.blocked.example\n\
+             10.0.0.7 web2.corp.example web2\n";
+        let found = |host: &str, domain: &str, name: &str| is_among(&names_in(host, domain, hosts), name);
+        for host in ["web1", "web1.corp.example"] {
+            for name in ["web1", "WEB1.corp.example", "metrics"] {
+                assert!(found(host, "(none)", name), "{host}: {name}");
+            }
+            for name in [
+                "commented.example", "noted.example", "blocked.example", "web1.blocked.example", "web2",
+                "web1.(none)", "127.0.1.1", "",
+            ] {
+                assert!(!found(host, "(none)", name), "{host}: {name}");
+            }
+        }
+        assert!(found("web3", "corp.example", "web3.corp.example") && !found("web3", "corp.example", "web1"));
+        assert_eq!(names_in("", "corp.example", hosts), [""; 0], "a computer without a name has none");
     }
 
     /// What the server answers to these bytes.

@@ -1,5 +1,6 @@
 //! The screen: looks at the program, keys, and what they change.
 
+use super::end::End;
 use super::sort::Sort;
 use super::terminal::Taken;
 use super::view::{Then, View};
@@ -7,7 +8,6 @@ use crate::interrupt::CUT_SHORT;
 use anyhow::Context as _;
 use crossterm::event::{self, Event, KeyEventKind};
 use profile::read::live::{LiveTable, Watch};
-
 use report::Screen;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -23,6 +23,7 @@ pub(super) fn run(
     sort: Sort,
 ) -> anyhow::Result<ExitCode> {
     let mut view = View::new(first, sort, Screen::stdout().is_ascii());
+    let mut end = End::of(&watch);
     let mut taken = Taken::take()?;
     let mut next = Instant::now() + interval;
     loop {
@@ -33,7 +34,7 @@ pub(super) fn run(
                 return Ok(ExitCode::from(CUT_SHORT));
             }
             let left = next.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || (!view.has_ended() && end.has_come()) {
                 next = Instant::now() + interval;
                 if !view.has_ended() {
                     view.look(watch.look()?);

@@ -1,20 +1,22 @@
 //! One program under several locks: the runs, what they say of each lock, and the tables and drawings of it.
 
 use super::rounds::{self, End, Failure, LockRuns, Metric, Trial, measure};
-use super::statistics::{self, Better, Verdict, ratios};
+use super::statistics::{self, Better, NoRatio, Verdict, ratios, ratios_or_why};
 use super::trial;
 use anyhow::Context as _;
-use launch::{GLIBC, Launch, Library, Swapped, Swaps, support};
+use launch::{GLIBC, Launch, Library, Swapped, Swaps, TIME_SLICE, support};
 use locks::catalogue::Lock;
 use profile::tally::SharedTally;
 use pthread::object::ObjectKind;
 use report::page::{Page, Unfolded};
 use report::{Cell, Column, RangePlot, Table, text};
+use session::ensure_usage;
 use session::interrupt;
 use session::names;
 use session::noise::{Limits, Noise, Watch};
 use session::progress::{Progress, Work};
 use std::ffi::OsString;
+use std::process::Command;
 use std::time::Duration;
 
 /// The verdict on a lock that replaced none of the program's.
@@ -49,6 +51,8 @@ pub struct Comparison<'a> {
     pub time_limit: Option<Duration>,
     /// How busy the machine may be without a warning.
     pub noise_limits: Limits,
+    /// Holders of swapped locks ask the kernel not to take their core away.
+    pub time_slice: bool,
 }
 
 /// What came of the runs, and what it was measured under.
@@ -108,6 +112,7 @@ impl<'a> Comparison<'a> {
     /// The program cannot be started, or the library cannot be loaded into it.
     pub fn run(self, progress: &dyn Progress) -> anyhow::Result<Compared<'a>> {
         self.check_program()?;
+        self.check_time_slice()?;
         let start_s = match self.metric {
             Metric::WallTime => self.start_cost()?,
             Metric::Captured { .. } => 0.0,
@@ -158,10 +163,45 @@ impl<'a> Comparison<'a> {
         Ok(())
     }
 
+    /// Fails before any run where holders are to ask for extended time slices and cannot: what a program writes is not shown, and
+    /// the line with which the preload library says so would be lost in it.
+    fn check_time_slice(&self) -> anyhow::Result<()> {
+        let Some(swaps) = self.first_swaps().filter(|swaps| swaps.time_slice) else { return Ok(()) };
+        let Some(command) = self.nothing(swaps)? else { return Ok(()) };
+        let output = trial::run(command, LEAST_LIMIT)?.output;
+        let complaint = format!("contend: {TIME_SLICE}: `1` ");
+        let refusal = output.lines().find_map(|line| line.strip_prefix(&complaint));
+        ensure_usage!(
+            refusal.is_none(),
+            "--time-slice {}: compare without it",
+            refusal.unwrap_or_default().trim_end_matches("; left out")
+        );
+        Ok(())
+    }
+
+    /// What a candidate swaps in these runs.
+    fn swaps_of(&self, candidate: &str) -> Result<Swaps, String> {
+        Ok(Swaps { time_slice: self.time_slice, ..swaps(candidate)? })
+    }
+
+    /// What the first candidate swaps that swaps anything.
+    fn first_swaps(&self) -> Option<Swaps> {
+        let mut all = self.locks.iter().filter_map(|lock| self.swaps_of(lock).ok());
+        all.find(|swaps| !swaps.is_empty())
+    }
+
+    /// A command that does nothing, with these swaps. None where the library cannot be loaded into this command, as where that has
+    /// capabilities of its own.
+    fn nothing(&self, swaps: Swaps) -> anyhow::Result<Option<Command>> {
+        let exe = std::env::current_exe().context("cannot find the command itself")?;
+        let arguments = [OsString::from("--version")];
+        Ok(Launch::new(self.library, exe.as_os_str(), &arguments).swaps(swaps).command().ok())
+    }
+
     /// Runs the program once under a lock, and tells what became of its lock objects; the reference runs untouched.
     fn run_once(&self, lock: &str, limit: Duration) -> anyhow::Result<(Trial, Option<Swapped>)> {
         let (program, arguments) = self.command.split_first().context("no program was given after `--`")?;
-        let swaps = swaps(lock).map_err(anyhow::Error::msg)?;
+        let swaps = self.swaps_of(lock).map_err(anyhow::Error::msg)?;
         let launch = Launch::new(self.library, program, arguments).swaps(swaps.clone());
         if swaps.is_empty() {
             return Ok((trial::run(launch.command()?, limit)?, None));
@@ -175,17 +215,13 @@ impl<'a> Comparison<'a> {
     /// runs of this command, which do nothing, with and without it. 0 if no lock is swapped.
     fn start_cost(&self) -> anyhow::Result<f64> {
         const RUNS: usize = 9;
-        let mut swapped = self.locks.iter().filter_map(|lock| swaps(lock).ok());
-        let Some(swapped) = swapped.find(|swaps| !swaps.is_empty()) else { return Ok(0.0) };
-        let exe = std::env::current_exe().context("cannot find the command itself")?;
-        let nothing = [OsString::from("--version")];
+        let Some(swapped) = self.first_swaps() else { return Ok(0.0) };
         let mut seconds = [Vec::new(), Vec::new()];
         for round in 0..RUNS {
             for way in rounds::order(2, round) {
                 let swaps = if way == 0 { Swaps::default() } else { swapped.clone() };
-                let launch = Launch::new(self.library, exe.as_os_str(), &nothing).swaps(swaps);
-                // Of a command with capabilities of its own nothing is known but that it is a start, too.
-                let Ok(command) = launch.command() else { return Ok(LEAST_START_S) };
+                // Without such a command nothing is known but that there is a start.
+                let Some(command) = self.nothing(swaps)? else { return Ok(LEAST_START_S) };
                 seconds[way].push(trial::run(command, LEAST_LIMIT)?.elapsed.as_secs_f64());
             }
         }
@@ -215,13 +251,33 @@ impl Compared<'_> {
         self.swapped[number].as_ref().is_some_and(|swapped| !swapped.any())
     }
 
-    /// Which locks replaced nothing, and why, in lines that several of them may share.
-    pub fn untouched(&self) -> Vec<String> {
+    /// Why a lock replaced nothing, if so.
+    fn why_untouched(&self, number: usize) -> Option<String> {
+        let swapped = self.swapped[number].as_ref().filter(|_| self.touched_nothing(number))?;
+        let swaps = swaps(&self.rows[number].lock).ok()?;
+        Some(swapped.warnings(&swaps, None, true).join("; "))
+    }
+
+    /// Why the values of a lock and of glibc have no ratio, if both have values.
+    fn why_no_ratio(&self, number: usize) -> Option<String> {
+        let [reference, row] = [&self.rows[0], &self.rows[number]];
+        let why = ratios_or_why(&reference.values, &row.values, self.asked.metric.better()).err()?;
+        let NoRatio::Value { of_reference, round, value } = why else { return None };
+        let whose = if of_reference { "glibc's" } else { "its" };
+        Some(format!(
+            "{whose} value is {} in round {round}, of which there is no ratio: compare a number that is above 0 in every run",
+            text::short(value)
+        ))
+    }
+
+    /// Which locks are not compared with glibc, and why, in lines that several of them may share: those that replaced nothing, and those
+    /// whose values have no ratio.
+    pub fn not_compared(&self) -> Vec<String> {
         let mut by_reason: Vec<(String, Vec<&str>)> = Vec::new();
-        for (number, row) in self.rows.iter().enumerate().filter(|&(number, _)| self.touched_nothing(number))
-        {
-            let (Some(swapped), Ok(swaps)) = (&self.swapped[number], swaps(&row.lock)) else { continue };
-            let reason = swapped.warnings(&swaps, None, true).join("; ");
+        for (number, row) in self.rows.iter().enumerate().filter(|(_, row)| row.lock != GLIBC) {
+            let Some(reason) = self.why_untouched(number).or_else(|| self.why_no_ratio(number)) else {
+                continue;
+            };
             match by_reason.iter_mut().find(|(known, _)| *known == reason) {
                 Some((_, locks)) => locks.push(&row.lock),
                 None => by_reason.push((reason, vec![&row.lock])),
@@ -329,8 +385,8 @@ impl Compared<'_> {
         // What `compare` writes as one lock, `run` takes as a list.
         let list = row.lock.replace('+', ",");
         let program: Vec<_> = self.asked.command.iter().map(|word| word.to_string_lossy()).collect();
-        let words =
-            ["contend", "run", "--lock", &list, "--"].into_iter().chain(program.iter().map(|word| &**word));
+        let words = ["contend", "run"].into_iter().chain(self.time_slice_flag());
+        let words = words.chain(["--lock", &list, "--"]).chain(program.iter().map(|word| &**word));
         Some(format!(
             "What to do: `{}`, which gives {} times ({} to {}) what glibc does. Use it: {}.{good}{}",
             text::printable(&row.lock),
@@ -342,10 +398,16 @@ impl Compared<'_> {
         ))
     }
 
+    /// The flag that makes another command line do as these runs did.
+    fn time_slice_flag(&self) -> Option<&'static str> {
+        self.asked.time_slice.then_some("--time-slice")
+    }
+
     /// How to confirm the best of several locks, which may be the best by chance.
     fn confirmation(&self, lock: &str) -> String {
         let tried = self.tried();
-        let asked = format!("contend compare --lock {} --runs 10 -- …", text::printable(lock));
+        let flag = self.time_slice_flag().map_or_else(String::new, |flag| format!("{flag} "));
+        let asked = format!("contend compare {flag}--lock {} --runs 10 -- …", text::printable(lock));
         if tried > 1 { format!(" Chosen among {tried}: confirm it by `{asked}`.") } else { String::new() }
     }
 
@@ -394,7 +456,7 @@ impl Compared<'_> {
         page = page.ranges(&self.plot());
         page = page.rows("Locks", &self.table(), &[("verdict", "verdict")], self.rows.iter().map(runs));
         page = page.paragraphs(&self.explanation());
-        page.paragraphs(&self.untouched().join("\n"))
+        page.paragraphs(&self.not_compared().join("\n"))
     }
 
     /// Of each lock, how many objects of each kind it replaced.
@@ -421,11 +483,13 @@ impl Compared<'_> {
             "command": self.asked.command.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>(),
             "runs": self.asked.runs,
             "cut_short": self.cut_short,
+            "time_slice": self.asked.time_slice,
             "metric": { "regex": self.asked.metric.regex(), "better": self.asked.metric.better() },
             "start_s": self.start_s,
             "rows": self.table().json(),
             "values": values,
             "output_tails": output_tails,
+            "not_compared": self.not_compared(),
             "swapped": self.swapped_json(),
             "noise": self.noise,
             "noise_limits": self.asked.noise_limits,
@@ -462,6 +526,7 @@ mod tests {
             metric,
             time_limit: None,
             noise_limits: Limits::default(),
+            time_slice: false,
         };
         Compared { asked, rows, swapped, start_s: 0.0, noise: Noise::default(), cut_short: false }
     }
@@ -547,6 +612,49 @@ mod tests {
     }
 
     #[test]
+    fn what_was_compared_with_extended_time_slices_is_used_and_confirmed_with_them() {
+        let command = ["./server".into()];
+        let mut compared = compared(Metric::WallTime, rows(), &command);
+        compared.asked.time_slice = true;
+        let instruction = compared.instruction().unwrap();
+        for words in
+            ["contend run --time-slice --lock mcs -- ./server", "contend compare --time-slice --lock mcs "]
+        {
+            assert!(instruction.contains(words), "{instruction}");
+        }
+        let swapped = compared.asked.swaps_of("mutex=mcs").unwrap();
+        assert!(swapped.time_slice && !swapped.is_empty());
+        assert!(compared.asked.swaps_of(GLIBC).unwrap().is_empty(), "glibc's own locks ask for nothing");
+    }
+
+    #[test]
+    fn a_value_that_has_no_ratio_is_said_with_its_round() {
+        let row = |lock: &str, values: [f64; 2]| LockRuns {
+            values: values.map(Some).to_vec(),
+            ..LockRuns::new(lock)
+        };
+        let regex = Regex::new("(x)").unwrap();
+        let higher = Metric::Captured { regex, better: Better::Higher, per_second: false };
+        let said = |metric: Metric, rows: &[LockRuns]| compared(metric, rows.to_vec(), &[]).not_compared();
+        let stopped = [row("glibc", [3.0, 0.0]), row("mcs", [1.0, 1.0]), row("ticket", [1.0, 2.0])];
+        assert_eq!(
+            said(higher.clone(), &stopped),
+            [
+                "Not compared: mcs, ticket: glibc's value is 0 in round 2, of which there is no ratio: compare a number that is above 0 \
+                 in every run."
+            ]
+        );
+        let json = compared(higher.clone(), stopped.to_vec(), &[]).json();
+        assert_eq!(json["not_compared"].as_array().map(Vec::len), Some(1), "{json}");
+        assert_eq!(json["rows"][1]["failure"], serde_json::Value::Null, "the program did not fail");
+        let no_time = said(Metric::WallTime, &[row("glibc", [1.0, 1.0]), row("mcs", [0.0, 1.0])]);
+        assert!(no_time[0].starts_with("Not compared: mcs: its value is 0 in round 1"), "{no_time:?}");
+        let does_nothing = said(higher, &[row("glibc", [1.0, 1.0]), row("mcs", [0.0, 0.0])]);
+        assert!(does_nothing.is_empty(), "0 times as good is a ratio: {does_nothing:?}");
+        assert!(said(Metric::WallTime, &rows()).is_empty(), "a lock that failed has a failure");
+    }
+
+    #[test]
     fn a_program_whose_locks_cannot_be_swapped_is_refused_before_any_run() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
@@ -567,6 +675,7 @@ mod tests {
             metric,
             time_limit: None,
             noise_limits: Limits::default(),
+            time_slice: false,
         };
         let error = asked.run(&session::progress::Unwatched).unwrap_err();
         assert!(format!("{error:#}").contains("is linked statically"), "{error:#}");

@@ -55,21 +55,57 @@ pub fn of_median(values: &[f64]) -> Option<Spread> {
     Some(Spread { low: *sorted.get(left_out)?, high: sorted[count - 1 - left_out], ..spread(values)? })
 }
 
+/// Why a lock has no ratio to the reference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum NoRatio {
+    /// No round has a value of both.
+    NoRound,
+    /// A value is below 0, or it is 0 and divides the other one.
+    Value {
+        /// The value is the reference's, and not the lock's.
+        of_reference: bool,
+        /// The round that it is of, from 1.
+        round: usize,
+        /// The value.
+        value: f64,
+    },
+}
+
 /// How many times as good as the reference a lock was, round by round: the median and range of the ratios of the
-/// rounds in which both have a value. More is better whichever way the metric points. None without such a round, or
-/// where a value is below 0 or the one divided by is 0.
+/// rounds in which both have a value. More is better whichever way the metric points.
 ///
 /// A ratio within a round cancels what changes from round to round (heat, a neighbour's load), which a ratio of
 /// medians does not.
+///
+/// # Errors
+///
+/// There is no such round, or a value in one has no ratio: the first of those.
+pub fn ratios_or_why(
+    reference: &[Option<f64>],
+    lock: &[Option<f64>],
+    better: Better,
+) -> Result<Spread, NoRatio> {
+    let mut ratios = Vec::new();
+    for (round, (&reference, &lock)) in (1..).zip(reference.iter().zip(lock)) {
+        let (Some(reference), Some(lock)) = (reference, lock) else { continue };
+        let ratio = match better {
+            Better::Lower => reference / lock,
+            Better::Higher => lock / reference,
+        };
+        for (value, of_reference) in [(reference, true), (lock, false)] {
+            let divides = of_reference == (better == Better::Higher);
+            if value < 0.0 || (divides && !ratio.is_finite()) {
+                return Err(NoRatio::Value { of_reference, round, value });
+            }
+        }
+        ratios.push(ratio);
+    }
+    spread(&ratios).ok_or(NoRatio::NoRound)
+}
+
+/// As [`ratios_or_why`], without the reason.
 pub fn ratios(reference: &[Option<f64>], lock: &[Option<f64>], better: Better) -> Option<Spread> {
-    let both = reference.iter().zip(lock).filter_map(|(&reference, &lock)| Some((reference?, lock?)));
-    let ratios = both.map(|(reference, lock)| match better {
-        Better::Lower => reference / lock,
-        Better::Higher => lock / reference,
-    });
-    let ratios: Vec<_> = ratios.collect();
-    let meaningful = ratios.iter().all(|ratio| ratio.is_finite() && *ratio >= 0.0);
-    if meaningful { spread(&ratios) } else { None }
+    ratios_or_why(reference, lock, better).ok()
 }
 
 /// Differences under this share are what the layout of memory alone can make, so no lock is praised for them.
@@ -194,7 +230,8 @@ pub fn likely_ratio(reference: &[Option<f64>], lock: &[Option<f64>], better: Bet
     };
     let mut ratios: Vec<f64> =
         reference.iter().flat_map(|&one| lock.iter().map(move |&other| of_pair(one, other))).collect();
-    let meaningful = ratios.iter().all(|ratio| ratio.is_finite() && *ratio >= 0.0);
+    let meaningful = ratios.iter().all(|ratio| ratio.is_finite())
+        && reference.iter().chain(&lock).all(|&value| value >= 0.0);
     let median = spread(&ratios).filter(|_| meaningful)?.median;
     ratios.sort_unstable_by(f64::total_cmp);
     // A ratio under so many of the sorted ones is refuted if that many pairs on one side are rare enough.
@@ -280,6 +317,23 @@ pub(crate) mod tests {
         assert_eq!(ratios(&[Some(1.0)], &[Some(0.0)], Better::Lower), None);
         assert_eq!(ratios(&[Some(0.0)], &[Some(0.0)], Better::Higher), None);
         assert_eq!(ratios(&[Some(-1.0)], &[Some(1.0)], Better::Higher), None);
+        let twice_as_bad = ratios(&[Some(-1.0)], &[Some(-2.0)], Better::Higher);
+        assert_eq!(twice_as_bad, None, "that is not twice as good");
+    }
+
+    #[test]
+    fn a_ratio_that_is_not_there_is_for_a_value_in_a_round() {
+        let why = |reference: &[f64], lock: &[f64], better| {
+            ratios_or_why(&some(reference), &some(lock), better).map(|ratios| ratios.median)
+        };
+        let value = |of_reference, round, value| Err(NoRatio::Value { of_reference, round, value });
+        assert_eq!(why(&[2.0, 0.0], &[1.0, 1.0], Better::Higher), value(true, 2, 0.0));
+        assert_eq!(why(&[2.0, 1.0], &[0.0, 1.0], Better::Lower), value(false, 1, 0.0));
+        assert_eq!(why(&[1.0, 1.0], &[1.0, -3.0], Better::Higher), value(false, 2, -3.0));
+        assert_eq!(why(&[0.0], &[0.0], Better::Higher), value(true, 1, 0.0));
+        assert_eq!(why(&[1.0], &[0.0], Better::Higher), Ok(0.0), "nothing is done, which is a figure");
+        assert_eq!(why(&[0.0], &[1.0], Better::Lower), Ok(0.0));
+        assert_eq!(why(&[], &[1.0], Better::Lower), Err(NoRatio::NoRound));
     }
 
     fn some(values: &[f64]) -> Vec<Option<f64>> {
@@ -444,6 +498,7 @@ pub(crate) mod tests {
         assert!((one.chance - 0.5).abs() < 1e-12, "one of four is the least or the greatest");
         assert_eq!(likely_ratio(&[None], &some(&[1.0]), Better::Lower), None);
         assert_eq!(likely_ratio(&some(&[0.0]), &some(&[1.0]), Better::Higher), None);
+        assert_eq!(likely_ratio(&some(&[-1.0; 5]), &some(&[-2.0; 5]), Better::Higher), None);
     }
 
     #[test]

@@ -19,7 +19,14 @@ impl CoresAxis {
     pub fn of(curves: &[Curve], log: Option<bool>) -> Self {
         let cores = || points(curves).map(|point| point.cores);
         let (least, most) = (cores().min().unwrap_or(1), cores().max().unwrap_or(2));
-        Self { least, most: most.max(least.saturating_add(1)), log: log.unwrap_or(most >= LOG_FROM_CORES) }
+        let log = log.unwrap_or(most >= LOG_FROM_CORES);
+        // One number of cores has a length of the axis beside it: above it, or below the greatest number that there is.
+        if least < most {
+            Self { least, most, log }
+        } else {
+            let above = least.saturating_add(1);
+            Self { least: above - 1, most: above, log }
+        }
     }
 
     /// Whether it is logarithmic.
@@ -96,6 +103,7 @@ fn points(curves: &[Curve]) -> impl Iterator<Item = Point> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Provenance, Unit};
 
     #[test]
     fn ticks_are_round_and_cover() {
@@ -104,6 +112,19 @@ mod tests {
         assert_eq!(ticks(0.013, 4), [0.0, 0.005, 0.01, 0.015]);
         for highest in [1e-300, 5e-324, 1e300, f64::MAX] {
             assert!(*ticks(highest, 5).last().unwrap() >= 0.99 * highest, "{highest}");
+        }
+    }
+
+    #[test]
+    fn one_number_of_cores_has_a_place_whichever_it_is() {
+        for (cores, place) in [(1, 0.0), (48, 0.0), (u32::MAX - 1, 0.0), (u32::MAX, 1.0)] {
+            for log in [true, false] {
+                let curve = Curve::new("c", Unit::Speedup, Provenance::Predicted);
+                let curve = curve.with_points([Point::exact(cores, 1.0)]).expect("one point");
+                let axis = CoresAxis::of(&[curve], Some(log));
+                assert_eq!(axis.position(cores), place, "{cores}, {log}");
+                assert!(axis.ticks(8).contains(&cores), "{cores}, {log}: {:?}", axis.ticks(8));
+            }
         }
     }
 

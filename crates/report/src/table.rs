@@ -694,20 +694,24 @@ impl Contents {
 fn csv_fields(kind: CellKind, cell: &Cell) -> Vec<String> {
     let number = |value: f64| if value.is_finite() { value.to_string() } else { String::new() };
     let mut fields = match cell {
-        Cell::Text(text) if text.starts_with(['=', '+', '-', '@']) => vec![format!("'{}", printable(text))],
-        Cell::Text(text) => vec![printable(text)],
+        Cell::Text(text) => vec![no_formula(printable(text))],
         Cell::Count(count) => vec![count.to_string()],
         Cell::Number(value) => vec![number(*value)],
         Cell::Spread(Spread { low, median, high }) => vec![number(*median), number(*low), number(*high)],
         Cell::Below(bound) => vec![format!("<{}", number(*bound))],
         // As it is shown: the two together are no number.
-        Cell::Sides(before, after) => vec![format!("{} → {}", short(*before), short(*after))],
+        Cell::Sides(before, after) => vec![no_formula(format!("{} → {}", short(*before), short(*after)))],
         Cell::Missing => vec![String::new()],
     };
     if kind == CellKind::Spread {
         fields.resize(3, String::new());
     }
     fields
+}
+
+/// The same text, with an apostrophe before it where a spreadsheet would take it for a formula.
+fn no_formula(text: String) -> String {
+    if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text }
 }
 
 /// Gives the columns that are `left` over first to those that need least to be whole.
@@ -932,6 +936,11 @@ Left out: 3 columns
         assert!(cells.iter().all(|&(_, number)| number == "-1.5"), "{csv}");
         let texts: Vec<_> = cells.iter().map(|&(text, _)| text).collect();
         assert_eq!(texts, ["'=cmd|' /C calc'!A0", "'+1", "'-1+2", "'@sum(a1)", "\\t=1", "a=b"]);
+        let mut sides = Table::new([Column::number("change", "change")]);
+        sides.row([Cell::Sides(-1.0, 2.5)]);
+        sides.row([Cell::Sides(f64::NAN, 2.5)]);
+        sides.row([Cell::Sides(1.0, -2.5)]);
+        assert_eq!(sides.csv(), "change\n'-1.00 → 2.50\n'- → 2.50\n1.00 → -2.50\n");
     }
 
     #[test]

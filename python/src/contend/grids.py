@@ -1,8 +1,9 @@
 """Grids of runs: what is varied, what is not, and what each run is.
 
 A grid is a table, in TOML or of Python. `kind` says what its runs are; every other key is a flag of that subcommand that
-decides what is computed, or its argument: a grid comes from anywhere, and writes no file but the results. A list is an axis of the grid, and so is a text such as `1..48` or `4..48:4`; anything else is the same in all
-runs. The last axis varies fastest.
+decides what is computed, or its argument: a grid comes from anywhere, and writes no file but the results. A list is an
+axis of the grid, and so is a text such as `1..48` or `4..48:4`; anything else is the same in all runs. The last axis
+varies fastest.
 """
 
 from __future__ import annotations

@@ -153,6 +153,10 @@ class CompareOptions(TypedDict, total=False):
     pin: Numbers | Iterable[Numbers] | None
     """Run the program on these cores only, such as 0..3 or 0,2."""
 
+    time_slice: bool
+    """Have the holders of swapped locks ask the kernel not to take their core away for a few microseconds, which needs
+    Linux 7.0 and glibc 2.41."""
+
     svg: Path | None
     """Draw medians and ranges into this file as SVG."""
 
@@ -259,9 +263,11 @@ class PredictOptions(TypedDict, total=False):
     its kind, and the answer names that [default: up to the machine's cores, or 64]."""
 
     lock: str | Iterable[str] | None
-    """The locks to put in its place: names from `contend locks`, or families (blocking, test-and-set, back-off, ticket,
-    queue); or `elided`, which runs its sections as transactions, on a machine that has them [default: every family; in
-    the place of a reader-writer lock adaptive, rw, rw-queued]."""
+    """The locks to put in its place: names from `contend locks`, or families, for each of which one lock is run:
+    blocking (the C library's own lock of that kind, and so no row of its own for a mutex or a reader-writer lock),
+    back-off-then-sleep (futex; rw for a reader-writer lock), test-and-set (ttas; rw-naive for a reader-writer lock),
+    back-off (ttas-backoff), ticket and queue (mcs); or `elided`, which runs its sections as transactions, on a machine
+    that has them [default: every family; in the place of a reader-writer lock adaptive, rw, rw-queued]."""
 
     site: str | None
     """The lock to forecast for, as `contend profile` prints its name; a function or variable without @STACK or +OFFSET

@@ -115,6 +115,10 @@ impl Ratio {
     /// Why there is nothing to judge, if so.
     pub fn missing(&self) -> Option<String> {
         let who = match self.spreads() {
+            // Of a base that does no work on many threads; shares are never so small.
+            [Some(_), Some(_)] if self.times_base.is_none() => {
+                return Some("the base has a run with the figure 0, to which there is no ratio".to_owned());
+            }
             [Some(_), Some(_)] => return None,
             [None, None] => "base and candidate",
             [None, _] => "the base",
@@ -189,6 +193,14 @@ mod tests {
         let [base, none] = [around(2.0, 0.001), vec![0.0; 10]].map(|values| some(&values));
         let judged = Ratio::judged(Kind::Scaling, None, Some(4), [base, none], Better::Higher, 0.05);
         assert_eq!(judged.verdict, Verdict::Worse);
+    }
+
+    #[test]
+    fn beside_a_base_that_does_no_work_there_is_nothing_to_judge_and_it_is_said_why() {
+        let sides = [some(&[2.0, 0.0]), some(&[2.0, 2.0])];
+        let judged = Ratio::judged(Kind::Scaling, None, Some(4), sides, Better::Higher, 0.05);
+        assert_eq!(judged.verdict, Verdict::CannotTell);
+        assert!(judged.missing().is_some_and(|why| why.contains("the figure 0")), "{judged:?}");
     }
 
     #[test]

@@ -67,12 +67,14 @@ impl Case {
         let code = ran
             .or_else(|| change.lock.as_ref().map(|lock| lock.name.as_str()))
             .or_else(|| change.reads.map(|_| "rw"));
-        // No command takes a mutex shared, and in the source it becomes another type than one of the same lock as a mutex.
+        // No command does all of several changes, which have the gain together. Nor does one take a mutex shared, and in the source it
+        // becomes another type than one of the same lock as a mutex.
         let becomes_shared = change.reads.is_some() && self.parameters.read_share.is_none();
+        let is_a_swap = change.is_one_word() && !becomes_shared;
         Gain {
             change: change.name(),
             instruction: change.instruction(&self.site, code),
-            how: code.filter(|_| !becomes_shared).and_then(|code| self.how.get(code).cloned()),
+            how: code.filter(|_| is_a_swap).and_then(|code| self.how.get(code).cloned()),
             threads: self.threads,
             times: self.by_chain(change),
         }
@@ -291,6 +293,10 @@ pub(crate) mod tests {
         let mut of_readers = case(Family::Blocking, 8);
         of_readers.parameters.read_share = Some(0.5);
         assert_eq!(of_readers.gain(&change("reads=0.9"), None).how.as_deref(), Some("Try it."));
+        assert_eq!(of_readers.gain(&change("lock=rw"), None).how.as_deref(), Some("Try it."));
+        for several in ["section=0.5,lock=rw", "threads=4,lock=rw", "lock=rw,reads=0.9"] {
+            assert_eq!(of_readers.gain(&change(several), None).how, None, "no command does {several}");
+        }
     }
 
     #[test]

@@ -286,7 +286,7 @@ def test_an_advice_has_locks_findings_and_curves() -> None:
         {**ROW, "lock": "mcs", "is": "better", "gain": gain, "measured": [point(2, 2.4)], "forecast": []},
         {**ROW, "lock": "rw", "failure": "it hangs", "measured": [], "forecast": []},
     ]
-    suspect = {"name": "cache_lock", "kind": "mutex", "source": None, "waited": 0.3}
+    suspect = {"name": "cache_lock", "kind": "mutex", "source": None, "waited": 0.3, "by_hooks": False}
     advice = contend.Advice.of(
         {
             "target": "epyc-9654x2",
@@ -310,7 +310,8 @@ def test_advice_is_given_or_why_there_is_none(program: list[str], tmp_path: Path
         # Something else ran on the machine.
         assert error.status == 3 and "." in str(error)
         return
-    assert advice.target == "epyc-9654x2" and advice.suspects.columns.tolist() == ["name", "kind", "source", "waited"]
+    assert advice.target == "epyc-9654x2"
+    assert advice.suspects.columns.tolist() == ["name", "kind", "source", "waited", "by_hooks"]
     assert set(advice.findings["suspect"]) <= set(advice.suspects["name"])
 
 

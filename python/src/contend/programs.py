@@ -238,7 +238,7 @@ FINDINGS = known(
     text="suspect lock verdict is failure",
     number="gain gain_low gain_high gain_there gain_there_low gain_there_high",
 )
-SUSPECTS = known(text="name kind source", number="waited")
+SUSPECTS = known(text="name kind source", number="waited", truth="by_hooks")
 
 
 @dataclass(frozen=True)
